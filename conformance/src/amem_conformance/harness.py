@@ -1,0 +1,49 @@
+"""What the author of a backend writes once, so that the suite can open and reopen it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Site:
+    """One empty place for one test: a root directory and the backend's settings for it."""
+
+    root: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Raw(Protocol):
+    """The stored bytes behind the port's back."""
+
+    def blobs(self) -> Iterator[tuple[str, bytes]]:
+        """Yield every stored key or file and its bytes."""
+        ...
+
+    def write(self, key: str, data: bytes) -> None:
+        """Replace or create stored bytes, as damage or a hand edit would."""
+        ...
+
+
+class Harness(Protocol):
+    """How the suite reaches a backend. Registered as an entry point of group ``amem.conformance``.
+
+    The entry point's name is the backend's key, such as ``index.sqlite``, and its value is an
+    object of this shape or a callable that returns one.
+    """
+
+    def start(self, scratch: Path) -> AbstractContextManager[None]:
+        """Start what all tests share (a server, a bucket) and stop it at the end."""
+        ...
+
+    def fresh(self) -> Site:
+        """Return an isolated, empty site."""
+        ...
+
+    def raw(self, site: Site) -> Raw | None:
+        """Return access to the stored bytes, or None when the backend keeps none."""
+        ...

@@ -1,0 +1,24 @@
+"""What a policy answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Allow or deny, and why.
+
+    ``reasons`` are sentences for the person or the model that asked. ``rules`` name the policy's
+    rules that it rests on. ``obligations`` are what the caller must do when allowed, such as
+    ``{"label": "internal"}``. ``version`` identifies policy and grants together.
+    """
+
+    allowed: bool
+    reasons: tuple[str, ...]
+    rules: tuple[str, ...]
+    version: str
+    obligations: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))

@@ -1,0 +1,75 @@
+"""Rules for names that become paths, keys or partitions. Checked once, before they touch one."""
+
+from __future__ import annotations
+
+import re
+
+from amem_core.errors import InvalidError
+
+ENTRY_PREFIX = "mem-"
+_DOMAIN = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
+_ENTRY = re.compile(r"mem-[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?")
+_AUTHOR = re.compile(r"(?:owner|librarian|(?:session|tap):[A-Za-z0-9][A-Za-z0-9._-]{0,99})")
+_TYPE = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+# Names that Windows reserves for devices, whatever extension follows.
+_DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(10))})
+
+
+def check_domain(name: object) -> str:
+    """Return ``name`` if it may name a domain.
+
+    A domain is 1 to 64 lower-case ASCII letters, digits, ``-`` and ``_``, beginning and ending
+    with a letter or digit, and no device name of Windows.
+
+    Raises:
+        InvalidError: it may not.
+    """
+    if isinstance(name, str) and _DOMAIN.fullmatch(name) and name not in _DEVICES:
+        return name
+    message = f"{name!r} cannot name a domain"
+    raise InvalidError(
+        message,
+        hint="a domain is 1 to 64 lower-case letters, digits, '-' or '_', begins and ends with a letter or digit,"
+        " and is no device name such as 'con'",
+    )
+
+
+def check_entry_id(name: object) -> str:
+    """Return ``name`` in lower case if it may be the id of an entry.
+
+    Ids are case-insensitive and written in lower case: ``mem-`` and then 1 to 60 letters, digits
+    and ``-``, so that ids made elsewhere are accepted too.
+
+    Raises:
+        InvalidError: it may not.
+    """
+    if isinstance(name, str):
+        lowered = name.lower()
+        if name.isascii() and _ENTRY.fullmatch(lowered):
+            return lowered
+    message = f"{name!r} is not the id of an entry"
+    raise InvalidError(message, hint="an id is 'mem-' and up to 60 letters, digits and '-'; copy it from a search")
+
+
+def check_author(name: object) -> str:
+    """Return ``name`` if it may be an author: ``owner``, ``librarian``, ``session:<id>`` or ``tap:<name>``.
+
+    Raises:
+        InvalidError: it may not.
+    """
+    if isinstance(name, str) and _AUTHOR.fullmatch(name):
+        return name
+    message = f"{name!r} cannot be an author"
+    raise InvalidError(message, hint="an author is 'owner', 'librarian', 'session:<id>' or 'tap:<name>'")
+
+
+def check_type(name: object) -> str:
+    """Return ``name`` if it may be an entry's type (an open set of short lower-case words).
+
+    Raises:
+        InvalidError: it may not.
+    """
+    if isinstance(name, str) and _TYPE.fullmatch(name):
+        return name
+    message = f"{name!r} cannot be an entry's type"
+    raise InvalidError(message, hint="a type is a short lower-case word such as 'decision', 'fact' or 'handoff'")

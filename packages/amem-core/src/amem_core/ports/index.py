@@ -1,0 +1,90 @@
+"""The Index port: derived, disposable, and the only thing that ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from amem_core.domain.entries import Document
+from amem_core.domain.queries import Conditions, Hit, Query, ReadFilter
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexCapabilities:
+    """What an index can promise beyond the base contract."""
+
+    multi_process: bool = False
+
+
+class Index(Protocol):
+    """Ranks and filters entries.
+
+    It keeps every version of an entry with the time at which it became known, so that ``as_of`` is
+    a filter like any other; without ``as_of`` only the newest version of each id answers. An
+    earlier version carries the higher of its own label and the newest version's. Filters are
+    applied inside the query. Equal scores are ordered by id. Callable from any thread.
+    """
+
+    @property
+    def capabilities(self) -> IndexCapabilities:
+        """What this index can promise, as configured."""
+        ...
+
+    def apply(self, domain: str, documents: Sequence[Document], *, through: int) -> None:
+        """Take in versions and record that the domain's log was followed through event ``through``.
+
+        Visible to search when it returns, in all threads and processes. Applying a version again
+        replaces it, so that a write that a crash cut short can be repeated.
+        """
+        ...
+
+    def watermark(self, domain: str) -> int:
+        """Return the ``through`` of the last apply or rebuild; 0 for a domain that it does not know."""
+        ...
+
+    def rebuild(self, domain: str, documents: Iterable[Document], *, through: int) -> int:
+        """Replace all that is kept of the domain by ``documents``; return how many it took.
+
+        Readers see the old state until the new one is whole. Memory stays flat. ``documents`` of one
+        id come together, oldest version first.
+        """
+        ...
+
+    def forget(self, domain: str, id: str, keep: Document | None) -> bool:
+        """Remove every version of ``id`` so that its bytes leave the index's files; then take in ``keep``.
+
+        Returns whether the bytes are known to be gone: False when another connection held them.
+        """
+        ...
+
+    def search(self, query: Query) -> list[Hit]:
+        """Return the best ``query.limit`` hits, best first.
+
+        Every word of the text counts and no character is syntax: ``C++``, ``foo-bar``, ``"``, ``*``
+        and ``AND`` are text. Entries that hold all words come before entries that hold some. Text
+        with no word in it finds nothing.
+        """
+        ...
+
+    def select(
+        self,
+        readable: ReadFilter,
+        conditions: Conditions,
+        *,
+        order: Literal["newest", "oldest", "id"] = "newest",
+        limit: int = 100,
+        as_of: datetime | None = None,
+        valid_at: datetime | None = None,
+    ) -> list[Hit]:
+        """Return the entries that meet the conditions, ordered by ``created`` and id, or by id, with no ranking."""
+        ...
+
+    def find(self, id: str) -> Hit | None:
+        """Return the newest version of ``id`` in whatever domain and status, or None. The caller asks the policy."""
+        ...
+
+    def close(self) -> None:
+        """Release what is held. Idempotent."""
+        ...
