@@ -47,3 +47,11 @@ class Harness(Protocol):
     def raw(self, site: Site) -> Raw | None:
         """Return access to the stored bytes, or None when the backend keeps none."""
         ...
+
+
+class OpeningHarness(Harness, Protocol):
+    """A harness that opens its backend itself, for one that no distribution registers (a double, an experiment)."""
+
+    def open(self, site: Site) -> Any:
+        """Return a newly opened port on ``site``."""
+        ...

@@ -1,0 +1,199 @@
+"""What the use cases answer: to a Python caller as it is, to the command line and MCP as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from amem_core.domain.entries import Entry
+from amem_core.domain.labels import Label
+from amem_core.domain.queries import Hit
+from amem_core.domain.tasks import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """The hits of one search, best first.
+
+    ``domains`` were searched; ``masks`` name the clocks that ran (``as-of <time>``, ``valid-at
+    <time>``); ``notices`` are for the reader, such as a passed review date or what to try after no
+    hit. ``sections`` holds, for depth ``sections``, the text that answers, by entry id.
+    """
+
+    query: str
+    hits: tuple[Hit, ...]
+    domains: tuple[str, ...]
+    masks: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    sections: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One version of one entry, whole. ``fenced`` is its text marked as data for a model's context."""
+
+    entry: Entry
+    digest: str
+    current_version: int
+    fenced: str
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """An acknowledged write. ``changed`` is False when the same text was there already."""
+
+    id: str
+    version: int
+    domain: str
+    label: Label
+    digest: str
+    changed: bool = True
+    superseded: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pack:
+    """What ``recall`` returns: fenced text inside the budget, and what it holds.
+
+    ``hits`` are in the text, best first; ``left_out`` were found and did not fit. ``tokens`` counts
+    ``text`` and is never above ``budget``.
+    """
+
+    question: str
+    text: str
+    tokens: int
+    budget: int
+    hits: tuple[Hit, ...]
+    left_out: tuple[Hit, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class T0:
+    """What a fresh session reads first: under 2,000 tokens and 8,000 characters, the same bytes for the same record."""
+
+    text: str
+    tokens: int
+    domains: tuple[str, ...]
+    handoffs: tuple[Hit, ...]
+    decisions: tuple[Hit, ...]
+    pointers: tuple[Hit, ...]
+    cut: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskView:
+    """A task with its text. ``created`` is False when the same filing was there before.
+
+    ``title``, ``summary`` and ``body`` are the task entry's; ``fenced`` marks them as data.
+    """
+
+    task: Task
+    title: str
+    summary: str
+    body: str
+    fenced: str
+    created: bool = False
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskNode:
+    """A task in its tree, under the task that its ``origin`` names."""
+
+    task: Task
+    title: str
+    children: tuple[TaskNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """A bundle that was written. ``withheld`` entries stand above ``max_label``."""
+
+    path: str
+    domain: str
+    entries: int
+    highest_label: Label
+    max_label: Label
+    withheld: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A bundle that was taken in, all of it, at tier raw."""
+
+    path: str
+    domain: str
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A file that cannot be read as an entry: it is not served, not changed and not deleted."""
+
+    path: str
+    line: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingested:
+    """What became of a tree of Markdown files. Counts are of sections."""
+
+    domain: str
+    files: int
+    written: int
+    changed: int
+    unchanged: int
+    archived: int
+    broken: tuple[Broken, ...] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reindexed:
+    """What a rebuild of one domain's index and ledger found."""
+
+    domain: str
+    entries: int
+    versions: int
+    tasks: int
+    broken: tuple[Broken, ...] = ()
+    edited_by_hand: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erased:
+    """An erasure that has finished. ``index_clean`` is False when another connection held the index's file."""
+
+    id: str
+    domain: str
+    versions: tuple[int, ...]
+    receipt: str
+    index_clean: bool
+    flagged: tuple[str, ...] = ()
+    out_of_reach: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One finding of ``doctor``: ``state`` is ``ok``, ``warning`` or ``alarm``."""
+
+    name: str
+    state: str
+    detail: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """Who a session is and what has become of its label."""
+
+    author: str
+    destination: str | None
+    label: Label
+    ceiling: Label
+    domains: tuple[str, ...]
+    opened: datetime
