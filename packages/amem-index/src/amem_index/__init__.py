@@ -1,0 +1,1 @@
+"""The index of amem: what ranks, derived from the record and rebuilt from it at any time."""

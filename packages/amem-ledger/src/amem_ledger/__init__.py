@@ -1,0 +1,1 @@
+"""The task ledger of amem: claims, leases and fencing tokens on SQLite."""

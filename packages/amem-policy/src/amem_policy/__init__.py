@@ -1,0 +1,1 @@
+"""The perimeter of amem: decisions in Rego, denied by default."""

@@ -1,0 +1,1 @@
+"""The memory server of amem: one per session, over the Model Context Protocol."""

@@ -1,0 +1,1 @@
+"""The record and the log of amem: Markdown files and JSON lines."""
