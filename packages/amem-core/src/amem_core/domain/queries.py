@@ -36,7 +36,10 @@ CLOSED = ReadFilter(MappingProxyType({}))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What the caller narrows a search by. Every field that is set must hold."""
+    """What the caller narrows a search by. Every field that is set must hold.
+
+    ``fingerprint`` finds entries of exactly the same type, title, summary and body.
+    """
 
     types: tuple[str, ...] = ()
     statuses: tuple[Status, ...] = (Status.active,)
@@ -48,6 +51,7 @@ class Conditions:
     created_until: datetime | None = None
     always_load: bool | None = None
     source_prefix: str | None = None
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,252 @@
+"""The order of a write: log, record, index, and what completes one that a crash cut short.
+
+Bytes are staged first (durable, invisible), then the event is appended, then the bytes are
+published and indexed. The log decides: what it names and staging still holds is published by the
+next look at the domain; what it names and nobody holds any more was never acknowledged and is
+closed by an ``entry.abandoned`` event; what staging holds and the log does not name is discarded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from amem_core.domain.entries import Document, Entry
+from amem_core.domain.events import Event, NewEvent
+from amem_core.domain.labels import Label
+from amem_core.errors import AmemError, ConflictError, FormatError, InternalError, NotFoundError, UnavailableError
+from amem_core.ports.store import NewVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from amem_core.ports.log import LogWriter
+    from amem_core.runtime import Runtime
+
+WRITTEN = "entry.written"
+ABANDONED = "entry.abandoned"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One version about to be written. ``replaces`` is the digest of the bytes that it was made from."""
+
+    entry: Entry
+    kind: str
+    replaces: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The current version of an entry as the record holds it."""
+
+    entry: Entry
+    digest: str
+
+
+def load(runtime: Runtime, domain: str, id: str, *, at: datetime | None = None, label: Label | None = None) -> Current:
+    """Return the current version from the record.
+
+    ``at`` and ``label`` stand in for what a file made by hand does not say.
+
+    Raises:
+        NotFoundError: there is no such entry.
+        FormatError: its file cannot be parsed.
+    """
+    from amem_core.format.entry import digest, parse
+
+    data = runtime.store.read(domain, id)
+    entry = parse(
+        data,
+        domain=domain,
+        id=id,
+        fallback_time=at or runtime.clock.now(),
+        fallback_label=Label.restricted if label is None else label,
+    )
+    return Current(entry, digest(data))
+
+
+def commit(
+    runtime: Runtime,
+    domain: str,
+    writer: LogWriter,
+    changes: Sequence[Change],
+    *,
+    actor: str,
+    also: Sequence[NewEvent] = (),
+) -> tuple[list[str], list[str]]:
+    """Write the versions together; return their digests and what the caller should be told.
+
+    ``also`` are events that belong to the same step, such as a task's filing; they are appended
+    with the versions' own, all or none. The caller holds ``writer`` and has settled the domain.
+
+    Raises:
+        ConflictError: the record changed behind amem's back since the change was made.
+        UnavailableError: a backend cannot serve. What the log took is completed by the next look.
+    """
+    from amem_core.format.entry import digest, render
+
+    versions = []
+    events = []
+    for change in changes:
+        data = render(change.entry)
+        version = NewVersion(change.entry.id, change.entry.version, data, digest(data), change.replaces)
+        versions.append(version)
+        events.append(_event(change, version, actor))
+    try:
+        runtime.store.stage(domain, versions)
+        writer.append([*events, *also])
+    except AmemError:
+        for version in versions:
+            runtime.store.discard(domain, version.id, version.version)
+        raise
+    # From here on the write is in the log: a failure leaves it for the next look at the domain.
+    runtime.settled.discard(domain)
+    runtime.store.publish(domain, versions)
+    documents = [
+        Document(change.entry, version.digest, change.entry.updated)
+        for change, version in zip(changes, versions, strict=True)
+    ]
+    notices = []
+    try:
+        runtime.index.apply(domain, documents, through=writer.head)
+        runtime.settled.add(domain)
+    except UnavailableError as exc:
+        notices.append(f"written, but not in the index yet: {exc}; do not write it again, run amem reindex")
+    return [version.digest for version in versions], notices
+
+
+def _event(change: Change, version: NewVersion, actor: str) -> NewEvent:
+    entry = change.entry
+    return NewEvent(
+        change.kind,
+        entry.id,
+        actor,
+        entry.updated,
+        {
+            "version": entry.version,
+            "digest": version.digest,
+            "replaces": version.replaces,
+            "type": entry.type,
+            "label": str(entry.classification),
+            "status": str(entry.status),
+        },
+    )
+
+
+def look(runtime: Runtime, domain: str) -> None:
+    """Make sure, once per process, that no unfinished write is left in ``domain`` and that the index has followed.
+
+    Costs a directory listing and two look-ups when all is well. Another process that is writing
+    right now settles its own.
+
+    Raises:
+        UnavailableError: the index knows nothing of the domain and somebody else is rebuilding it.
+    """
+    if domain in runtime.settled:
+        return
+    head, mark = runtime.log.head(domain), runtime.index.watermark(domain)
+    if mark < head or runtime.store.staged(domain):
+        try:
+            with runtime.log.writer(domain, wait=0) as writer:
+                settle(runtime, domain, writer)
+        except UnavailableError:
+            if mark == 0:
+                raise
+            return
+    runtime.settled.add(domain)
+
+
+def settle(runtime: Runtime, domain: str, writer: LogWriter) -> None:
+    """Complete or close every write of the domain that was cut short; the caller is its only writer."""
+    if domain in runtime.settled and runtime.index.watermark(domain) == writer.head:
+        return
+    mark = runtime.index.watermark(domain)
+    staged = {(item.id, item.version, item.digest) for item in runtime.store.staged(domain)}
+    if mark >= writer.head and not staged:
+        runtime.settled.add(domain)
+        return
+    if mark == 0 and writer.head > 0 and not staged:
+        from amem_core.services.reindex import rebuild_index
+
+        rebuild_index(runtime, domain, writer)
+        runtime.settled.add(domain)
+        return
+    events = [event for event in runtime.log.read(domain, after=mark) if event.kind.startswith("entry.")]
+    abandoned = {
+        (event.subject, event.data["version"], event.data["digest"]) for event in events if event.kind == ABANDONED
+    }
+    documents: list[Document] = []
+    for event in events:
+        name = (event.subject, event.data.get("version"), event.data.get("digest"))
+        if event.kind == ABANDONED or name in abandoned or name[1] is None:
+            continue
+        if name in staged and not _publish(runtime, domain, event):
+            _abandon(runtime, domain, writer, event)
+        elif not _held(runtime, domain, event, documents):
+            _abandon(runtime, domain, writer, event)
+    for id, version, _ in staged:
+        runtime.store.discard(domain, id, version)
+    runtime.index.apply(domain, documents, through=writer.head)
+    runtime.settled.add(domain)
+
+
+def _publish(runtime: Runtime, domain: str, event: Event) -> bool:
+    """Publish what the event names from staging; False when the record has moved on behind amem's back."""
+    version, digest = event.data["version"], event.data["digest"]
+    try:
+        data = runtime.store.read_staged(domain, event.subject, version)
+        runtime.store.publish(domain, [NewVersion(event.subject, version, data, digest, event.data["replaces"])])
+    except (ConflictError, NotFoundError):
+        return False
+    return True
+
+
+def _held(runtime: Runtime, domain: str, event: Event, documents: list[Document]) -> bool:
+    """Whether the record holds the version that the event names; its document is added when it can be read."""
+    from amem_core.format.entry import digest, parse
+
+    version = event.data["version"]
+    for number in (None, version):
+        try:
+            data = runtime.store.read(domain, event.subject, number)
+        except NotFoundError:
+            continue
+        if digest(data) != event.data["digest"]:
+            continue
+        try:
+            entry = parse(
+                data, domain=domain, id=event.subject, fallback_time=event.time, fallback_label=Label.restricted
+            )
+        except FormatError:
+            return True
+        documents.append(Document(entry, event.data["digest"], event.time))
+        return True
+    # A current version that a later event or a person's hand replaced is held under its number only.
+    return version in runtime.store.earlier_versions(domain, event.subject) or _current_is_newer(runtime, domain, event)
+
+
+def _current_is_newer(runtime: Runtime, domain: str, event: Event) -> bool:
+    try:
+        current = load(runtime, domain, event.subject, at=event.time)
+    except NotFoundError:
+        return False
+    except FormatError:
+        return True
+    return current.entry.version >= event.data["version"]
+
+
+def _abandon(runtime: Runtime, domain: str, writer: LogWriter, event: Event) -> None:
+    data = {"version": event.data["version"], "digest": event.data["digest"], "seq": event.seq}
+    writer.append([NewEvent(ABANDONED, event.subject, event.actor, runtime.clock.now(), data)])
+    runtime.store.discard(domain, event.subject, event.data["version"])
+
+
+def next_version(current: Current, now: datetime, **fields: object) -> Entry:
+    """Return the version after ``current`` with ``fields`` changed; its time never goes back."""
+    if "version" in fields or "updated" in fields:
+        message = "version and updated are set here"
+        raise InternalError(message)
+    entry = current.entry
+    return replace(entry, version=entry.version + 1, updated=max(now, entry.updated), **fields)  # type: ignore[arg-type]

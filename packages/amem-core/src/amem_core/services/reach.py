@@ -1,0 +1,99 @@
+"""The gate that every path to an entry goes through: which domains, which entry, may this session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amem_core.domain.names import check_domain, check_entry_id
+from amem_core.errors import DeniedError, NotFoundError
+from amem_core.services.committing import load, look
+
+if TYPE_CHECKING:
+    from amem_core.domain.entries import Entry
+    from amem_core.domain.labels import Label
+    from amem_core.domain.queries import ReadFilter
+    from amem_core.services.committing import Current
+    from amem_core.session import Session
+
+
+def domains(session: Session, domain: str | None) -> ReadFilter:
+    """Return what the session may read, cut to ``domain`` when one is named, with each domain settled.
+
+    Raises:
+        InvalidError: ``domain`` cannot name a domain.
+        NotFoundError: the session does not hold it.
+    """
+    readable = session.readable
+    if domain is not None:
+        held(session, domain)
+    readable = readable.narrowed(domain)
+    for name in readable.domains:
+        look(session.runtime, name)
+    return readable
+
+
+def held(session: Session, domain: str) -> str:
+    """Return ``domain`` when the session holds it.
+
+    Raises:
+        InvalidError: it cannot name a domain.
+        NotFoundError: the session does not hold it.
+    """
+    check_domain(domain)
+    if domain not in session.readable.domains:
+        names = ", ".join(sorted(session.readable.domains)) or "none"
+        message = f"there is no domain {domain} for this session"
+        raise NotFoundError(message, hint=f"this session holds: {names}; add one with amem init --domain NAME")
+    return domain
+
+
+def locate(session: Session, id: str) -> tuple[str, Current]:
+    """Return the domain and the current version of an entry that the session may read, settled and decided.
+
+    Raises:
+        InvalidError: ``id`` is no entry's id.
+        NotFoundError: there is no such entry in a domain that the session holds.
+        DeniedError: its label is above the session's ceiling, or another rule refuses.
+    """
+    id = check_entry_id(id)
+    readable = domains(session, None)
+    hit = session.runtime.index.find(id)
+    names = [hit.domain] if hit is not None and hit.domain in readable.domains else sorted(readable.domains)
+    for name in names:
+        try:
+            known = hit if hit is not None and hit.domain == name else None
+            current = load(
+                session.runtime,
+                name,
+                id,
+                at=known.created if known else None,
+                label=known.label if known else None,
+            )
+        except NotFoundError:
+            continue
+        may_read(session, current.entry, current.entry.classification)
+        return name, current
+    message = f"there is no entry {id}"
+    raise NotFoundError(message, hint="search for it; ids are copied from a search's answer")
+
+
+def may_read(session: Session, entry: Entry, label: Label) -> None:
+    """Decide the reading of one entry under ``label``.
+
+    Raises:
+        DeniedError: the message says which label and which ceiling.
+    """
+    try:
+        session.decide(
+            "read",
+            {
+                "id": entry.id,
+                "domain": entry.domain,
+                "label": str(label),
+                "status": str(entry.status),
+                "type": entry.type,
+            },
+        )
+    except DeniedError as exc:
+        exc.hint = f"this session's ceiling is {session.ceiling}; a session with a higher ceiling can read it"
+        raise

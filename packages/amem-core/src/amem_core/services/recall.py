@@ -1,0 +1,83 @@
+"""``recall``: one question in, one pack of what answers it out, never over the budget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amem_core.domain.results import Pack
+from amem_core.errors import AmemError, InvalidError
+from amem_core.services.fencing import fence_entry
+from amem_core.services.notices import notices_of
+from amem_core.services.passages import best_passages
+from amem_core.services.reading import get
+from amem_core.services.search import search
+from amem_core.services.tokens import count_tokens
+
+if TYPE_CHECKING:
+    from amem_core.domain.queries import Hit
+    from amem_core.session import Session
+
+LOWEST_BUDGET = 100
+HIGHEST_BUDGET = 100_000
+# One entry takes at most this share of the budget, so that a long one does not push out the others.
+_SHARE = 0.5
+
+
+def recall(session: Session, question: str, *, budget: int, domain: str | None, limit: int) -> Pack:
+    """Return the pack for a question; see ``Session.recall``."""
+    if not LOWEST_BUDGET <= budget <= HIGHEST_BUDGET:
+        message = f"a budget of {budget} tokens is out of range"
+        raise InvalidError(message, hint=f"a budget is {LOWEST_BUDGET} to {HIGHEST_BUDGET} tokens")
+    result = search(
+        session,
+        question,
+        domain=domain,
+        types=(),
+        filter=None,
+        limit=limit,
+        depth="summaries",
+        as_of=None,
+        valid_at=None,
+    )
+    blocks: list[str] = []
+    taken: list[Hit] = []
+    left_out: list[Hit] = []
+    notices = list(result.notices)
+    for hit in result.hits:
+        block = _block(session, hit, question, budget, blocks, notices)
+        if block is None:
+            left_out.append(hit)
+            continue
+        blocks.append(block)
+        taken.append(hit)
+    if left_out:
+        notices.append(f"{len(left_out)} more were found and did not fit: get them by id, or ask with a larger budget")
+    text = "\n\n".join(blocks)
+    return Pack(
+        question=question,
+        text=text,
+        tokens=count_tokens(text),
+        budget=budget,
+        hits=tuple(taken),
+        left_out=tuple(left_out),
+        notices=tuple(notices),
+    )
+
+
+def _block(
+    session: Session, hit: Hit, question: str, budget: int, blocks: list[str], notices: list[str]
+) -> str | None:
+    """Return the fenced block of one hit, cut until the pack with it stays inside the budget; None when nothing fits."""
+    try:
+        entry = get(session, hit.id, version=hit.version, as_of=None).entry
+    except AmemError as exc:
+        notices.append(f"{hit.id} was found and could not be served: {exc}")
+        return None
+    share = int(budget * _SHARE)
+    told = notices_of(entry, session.runtime.clock.now())
+    for tokens in (share, share // 2, share // 4, 0):
+        body = best_passages(entry.body, question, tokens) if tokens else ""
+        block = fence_entry(entry, body=body, notices=told)
+        if count_tokens("\n\n".join([*blocks, block])) <= budget:
+            return block
+    return None

@@ -1,0 +1,282 @@
+"""Writing entries: from drafts to acknowledged versions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from amem_core.domain.entries import Draft, Entry
+from amem_core.domain.labels import Label, Status, Tier
+from amem_core.domain.names import ENTRY_PREFIX, check_entry_id, check_type
+from amem_core.domain.queries import Conditions
+from amem_core.domain.results import Written
+from amem_core.errors import ConflictError, InvalidError, NotFoundError
+from amem_core.services import committing
+from amem_core.services.committing import WRITTEN, Change, Current
+from amem_core.services.reach import held
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from amem_core.session import Session
+
+SUPERSEDED = "entry.superseded"
+MOST_DRAFTS = 1000
+# Fields that a draft and an entry share under the same name and with the same meaning.
+_SHARED = (
+    "valid_from",
+    "valid_until",
+    "source",
+    "confidence",
+    "review_by",
+    "derived_from",
+    "tags",
+    "aliases",
+    "always_load",
+    "lifecycle",
+    "extra",
+)
+
+
+@dataclass
+class _Plan:
+    """What a group of drafts comes to, before anything is written."""
+
+    changes: list[Change] = field(default_factory=list)
+    answers: list[Written] = field(default_factory=list)
+    # Positions in ``answers`` of the changes that are waiting for their digest.
+    waiting: dict[int, int] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set)
+
+
+def write_many(session: Session, drafts: Sequence[Draft]) -> list[Written]:
+    """Write drafts of one domain together; see ``Session.write_many``."""
+    if not drafts:
+        return []
+    if len(drafts) > MOST_DRAFTS:
+        message = f"{len(drafts)} drafts are too many for one write"
+        raise InvalidError(message, hint=f"write at most {MOST_DRAFTS} at a time")
+    domain = drafts[0].domain
+    if any(draft.domain != domain for draft in drafts):
+        message = "the drafts are of several domains"
+        raise InvalidError(message, hint="write each domain's drafts by themselves")
+    held(session, domain)
+    cleaned = [clean_draft(draft) for draft in drafts]
+    runtime = session.runtime
+    with runtime.log.writer(domain) as writer:
+        committing.settle(runtime, domain, writer)
+        plan = _Plan()
+        for draft in cleaned:
+            _plan(session, draft, plan)
+        if not plan.changes:
+            return plan.answers
+        digests, notices = committing.commit(runtime, domain, writer, plan.changes, actor=session.author)
+    for position, answer in plan.waiting.items():
+        written = plan.answers[answer]
+        plan.answers[answer] = replace(
+            written, digest=digests[position], notices=(*written.notices, *notices)
+        )
+    return plan.answers
+
+
+def clean_draft(draft: Draft) -> Draft:
+    """Return the draft with its text made fit for the record.
+
+    Raises:
+        InvalidError: a field breaks a rule.
+    """
+    from amem_core.format.entry import clean_text
+
+    if draft.type == "task":
+        message = "a task is not written as an entry"
+        raise InvalidError(message, hint="file it with create_task (amem task create)")
+    check_type(draft.type)
+    return replace(
+        draft,
+        title=clean_text(draft.title, "title"),
+        summary=clean_text(draft.summary, "summary"),
+        body=clean_text(draft.body, "body"),
+        id=None if draft.id is None else check_entry_id(draft.id),
+        supersedes=tuple(check_entry_id(id) for id in draft.supersedes),
+        derived_from=tuple(check_entry_id(id) for id in draft.derived_from),
+        label=None if draft.label is None else Label.parse(draft.label),
+        source=tuple(draft.source),
+        tags=tuple(draft.tags),
+        aliases=tuple(draft.aliases),
+    )
+
+
+def decide_write(session: Session, domain: str, type: str, label: Label | None, replaces: Current | None) -> Label:
+    """Return the label that the policy gives to a write.
+
+    Raises:
+        DeniedError: the policy refuses the write.
+    """
+    facts: dict[str, Any] | None = None
+    if replaces is not None:
+        entry = replaces.entry
+        facts = {
+            "id": entry.id,
+            "author": entry.author,
+            "tier": str(entry.trust_tier),
+            "label": str(entry.classification),
+        }
+    decision = session.decide(
+        "write", {"domain": domain, "type": type, "label": None if label is None else str(label), "replaces": facts}
+    )
+    return Label.parse(decision.obligations["label"])
+
+
+def new_entry(session: Session, draft: Draft, label: Label, now: datetime, *, id: str | None = None) -> Entry:
+    """Return the first version of an entry made from a cleaned draft.
+
+    Raises:
+        InvalidError: the draft breaks a rule of the format.
+    """
+    from amem_core.format.entry import check_entry
+
+    entry = Entry(
+        id=id or session.runtime.ids.new(ENTRY_PREFIX, now),
+        version=1,
+        type=draft.type,
+        domain=draft.domain,
+        title=draft.title,
+        summary=draft.summary,
+        body=draft.body,
+        author=session.author,
+        created=now,
+        updated=now,
+        classification=label,
+        supersedes=draft.supersedes,
+        **{name: getattr(draft, name) for name in _SHARED},
+    )
+    check_entry(entry)
+    return entry
+
+
+def _plan(session: Session, draft: Draft, plan: _Plan) -> None:
+    if draft.id is not None:
+        _plan_version(session, draft, plan)
+        return
+    same = _same_text(session, draft)
+    if same is not None and not draft.supersedes:
+        plan.answers.append(same)
+        return
+    label = decide_write(session, draft.domain, draft.type, draft.label, None)
+    now = session.runtime.clock.now()
+    entry = new_entry(session, draft, label, now)
+    olds = [_to_supersede(session, draft.domain, id, plan) for id in draft.supersedes]
+    plan.waiting[len(plan.changes)] = len(plan.answers)
+    plan.changes.append(Change(entry, WRITTEN, None))
+    for old in olds:
+        newer = committing.next_version(old, now, status=Status.superseded, superseded_by=entry.id)
+        plan.changes.append(Change(newer, SUPERSEDED, old.digest))
+    plan.answers.append(
+        Written(
+            id=entry.id,
+            version=1,
+            domain=entry.domain,
+            label=label,
+            digest="",
+            superseded=draft.supersedes,
+            notices=_raised(draft.label, label),
+        )
+    )
+
+
+def _plan_version(session: Session, draft: Draft, plan: _Plan) -> None:
+    from amem_core.format.entry import check_entry
+
+    current = _own(session, draft.domain, draft.id or "", plan)
+    if draft.supersedes:
+        message = f"a new version of {draft.id} cannot supersede other entries"
+        raise InvalidError(message, hint="write a new entry that supersedes them all")
+    if draft.type != current.entry.type:
+        message = f"{draft.id} is of type {current.entry.type}, not {draft.type}"
+        raise InvalidError(message, hint="the type of an entry stays; write a new entry that supersedes it")
+    label = decide_write(session, draft.domain, draft.type, draft.label, current)
+    fields: dict[str, Any] = {name: getattr(draft, name) for name in _SHARED}
+    fields.update(title=draft.title, summary=draft.summary, body=draft.body, classification=label)
+    if all(getattr(current.entry, name) == value for name, value in fields.items()):
+        plan.answers.append(_unchanged(current))
+        return
+    # A changed text has been verified by nobody.
+    fields.update(author=session.author, trust_tier=Tier.raw, verified=())
+    entry = committing.next_version(current, session.runtime.clock.now(), **fields)
+    check_entry(entry)
+    plan.waiting[len(plan.changes)] = len(plan.answers)
+    plan.changes.append(Change(entry, WRITTEN, current.digest))
+    plan.answers.append(
+        Written(
+            id=entry.id,
+            version=entry.version,
+            domain=entry.domain,
+            label=label,
+            digest="",
+            notices=_raised(draft.label, label),
+        )
+    )
+
+
+def _own(session: Session, domain: str, id: str, plan: _Plan) -> Current:
+    """Return the current version of an active entry of ``domain`` that this group has not touched yet."""
+    if id in plan.touched:
+        message = f"{id} is written twice in one group"
+        raise InvalidError(message, hint="write it once, or in two calls")
+    plan.touched.add(id)
+    missing = f"there is no entry {id} in {domain}"
+    try:
+        current = committing.load(session.runtime, domain, id)
+    except NotFoundError as exc:
+        raise NotFoundError(missing, hint="an entry changes inside its own domain; search for its id") from exc
+    if not session.readable.allows(domain, current.entry.classification):
+        raise NotFoundError(missing, hint="an entry changes inside its own domain; search for its id")
+    if current.entry.status is not Status.active:
+        by = f" by {current.entry.superseded_by}" if current.entry.superseded_by else ""
+        message = f"{id} is {current.entry.status}{by}"
+        raise ConflictError(message, hint="write to its successor, or write a new entry")
+    return current
+
+
+def _to_supersede(session: Session, domain: str, id: str, plan: _Plan) -> Current:
+    current = _own(session, domain, id, plan)
+    decide_write(session, domain, current.entry.type, None, current)
+    return current
+
+
+def _same_text(session: Session, draft: Draft) -> Written | None:
+    """Return the answer for an active entry that says the same already, when the session may read one."""
+    from amem_core.services.fingerprints import fingerprint
+
+    conditions = Conditions(
+        fingerprint=fingerprint(type=draft.type, title=draft.title, summary=draft.summary, body=draft.body)
+    )
+    found = session.runtime.index.select(
+        session.readable.narrowed(draft.domain), conditions, order="oldest", limit=1
+    )
+    if not found:
+        return None
+    current = committing.load(session.runtime, draft.domain, found[0].id)
+    if current.entry.status is not Status.active:
+        return None
+    return _unchanged(current)
+
+
+def _unchanged(current: Current) -> Written:
+    entry = current.entry
+    return Written(
+        id=entry.id,
+        version=entry.version,
+        domain=entry.domain,
+        label=entry.classification,
+        digest=current.digest,
+        changed=False,
+        notices=(f"the same text is there already as {entry.id}, version {entry.version}; nothing was written",),
+    )
+
+
+def _raised(asked: Label | None, given: Label) -> tuple[str, ...]:
+    if asked is None or asked == given:
+        return ()
+    return (f"written as {given}, not {asked}: the session has read {given} text, or the domain asks for it",)
