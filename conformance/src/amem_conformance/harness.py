@@ -11,10 +11,26 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Site:
-    """One empty place for one test: a root directory and the backend's settings for it."""
+    """One empty place for one test: a root directory and the backend's settings for it.
+
+    A harness that does not depend on this distribution returns any object with these two attributes.
+    """
 
     root: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Opened(Protocol):
+    """What every port has: what it can promise, and an end."""
+
+    @property
+    def capabilities(self) -> object:
+        """The port's flags, as configured."""
+        ...
+
+    def close(self) -> None:
+        """Release what is held. Idempotent."""
+        ...
 
 
 class Raw(Protocol):
@@ -52,6 +68,6 @@ class Harness(Protocol):
 class OpeningHarness(Harness, Protocol):
     """A harness that opens its backend itself, for one that no distribution registers (a double, an experiment)."""
 
-    def open(self, site: Site) -> Any:
+    def open(self, site: Site) -> Opened:
         """Return a newly opened port on ``site``."""
         ...

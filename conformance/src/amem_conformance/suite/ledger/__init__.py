@@ -1,0 +1,1 @@
+"""What every backend of the Ledger port must show."""

@@ -1,0 +1,1 @@
+"""What every backend of the Log port must show."""

@@ -1,0 +1,1 @@
+"""What every backend of the Policy port must show."""
