@@ -1,0 +1,1 @@
+"""What this distribution provides, as names: nothing here imports a backend."""
