@@ -48,7 +48,7 @@ class Entry:
     aliases: tuple[str, ...] = ()
     always_load: bool = False
     lifecycle: str | None = None
-    extra: Mapping[str, Any] = field(default=NOTHING)
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Draft:
     aliases: tuple[str, ...] = ()
     always_load: bool = False
     lifecycle: str | None = None
-    extra: Mapping[str, Any] = field(default=NOTHING)
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
