@@ -1,0 +1,248 @@
+"""Text to words, for indexing and for asking alike: what differs between the two is never found.
+
+FTS5's tokenizer (``TOKENIZER``) cuts at what is neither letter, digit nor mark, folds case and accents
+and stems English. It knows no words in scripts that are written without spaces, and it drops symbols,
+so two things are done here before it sees a text:
+
+- a run of a script without spaces becomes its overlapping pairs of characters and the last character,
+  so that any two neighbouring characters are a word, and one character is the beginning of one;
+- a term with symbols in it (``C++``, ``foo-bar``, ``ADR-016``, ``user's``) is also kept in a form of
+  letters and digits, in a column of its own, so that the entry with exactly that term is known.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+TOKENIZER = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
+
+# Beyond this many distinct words a question is cut: a pasted page asks no more than its beginning.
+_MOST_WORDS = 128
+_LONGEST_EXACT = 80
+
+# Han, Hiragana, Katakana, Hangul, Thai, Lao, Khmer and Myanmar: letters and marks, no punctuation.
+_SPACELESS = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecd\u0edc-\u0edf\u1000-\u1049\u1050-\u109f\u1100-\u11ff\u1780-\u17d3\u17d7"
+    "\u17dc\u17dd\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"
+    "\u3131-\u318e\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uaa60-\uaa7f\uac00-\ud7a3\ud7b0-\ud7ff"
+    "\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# Joiners, directions, variation selectors, soft hyphens: they shape how a word is drawn, not what it is.
+_INVISIBLE = "[\u00ad\u034f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff]"
+_UNPAIRED = "[\ud800-\udfff]"
+_APART = re.compile(r"[()\[\]{}<>\"`,;|\u00ab\u00bb\u201c-\u201f\u3001\u3002]+")
+_JOINT = re.compile(r"[-+#./:'_@&=~^*\\%$!?]")
+_NOT_PLAIN = re.compile(r"[^\w]|_")
+_BEFORE = "'*_!?:=&^%\\"
+_AFTER = "'*_!?:=&^\\.-/@~$"
+_ASCII_WORD = re.compile("[a-z0-9]+")
+
+_STOP = frozenset(  # Read as a text; as a list it would be a hundred lines.
+    """
+    a about all also an and any are as at be because been before being between both but by can could did do does
+    during each for from had has have having he her here his how i if in into is it its just may me more most my
+    no not of on only or other our out over own same she should so some such than that the their them then there
+    these they this those through to too under until up very was we were what when where which while who whom
+    why will with would you your
+    """.split()  # noqa: SIM905
+)
+
+
+def clean(text: str) -> str:
+    """Return ``text`` with every unpaired surrogate replaced by U+FFFD, so that it can be encoded."""
+    return text if text.isascii() else _unpaired().sub("\ufffd", text)
+
+
+def normalised(text: str) -> str:
+    """Return ``text`` in the form in which it is compared: NFKC, case folded, without what is not seen."""
+    if text.isascii():
+        return text.lower()
+    import unicodedata  # noqa: PLC0415  (not needed for ASCII, which is most of what is asked)
+
+    text = _invisible().sub("", _unpaired().sub(" ", text))
+    text = unicodedata.normalize("NFKC", text).replace("\u2019", "'").replace("\u2010", "-")
+    return text.casefold()
+
+
+def segmented(text: str) -> str:
+    """Return normalised ``text`` with the runs of scripts without spaces cut into words."""
+    return text if text.isascii() else _run().sub(_cut, text)
+
+
+def exact_terms(texts: Iterable[str]) -> str:
+    """Return the encoded terms with symbols that occur in the normalised ``texts``, each once."""
+    found: dict[str, None] = {}
+    for text in texts:
+        spaced = text if text.isascii() else _run().sub(" ", text)
+        for chunk in dict.fromkeys(spaced.split()):
+            if chunk.isalnum():
+                continue
+            for term in _terms(chunk):
+                if _JOINT.search(term):
+                    found[term] = None
+                    if "/" in term:
+                        found.update((part, None) for part in term.split("/") if _JOINT.search(part))
+    return " ".join(filter(None, map(_encoded, found)))
+
+
+def expressions(text: str) -> tuple[str, ...]:
+    """Return FTS5 expressions for ``text``, the strictest first; none when it holds no word.
+
+    Entries that match an earlier one come before entries that match only a later one: all words, with
+    the terms with symbols exactly so; all words; some of the words. Stop words count only where
+    nothing else was asked.
+    """
+    asked = _asked(normalised(text))
+    if not asked:
+        return ()
+    strictest = " AND ".join(f'"{word.exact}"' if word.exact else word.all for word in asked)
+    together = " AND ".join(word.all for word in asked)
+    some = " OR ".join(dict.fromkeys(part for word in asked for part in word.any))
+    return tuple(dict.fromkeys((strictest, together, some)))
+
+
+# Large classes of characters take a millisecond to compile, and ASCII text, which is most, needs none.
+@cache
+def _run() -> re.Pattern[str]:
+    return re.compile(f"[{_SPACELESS}]+")
+
+
+@cache
+def _invisible() -> re.Pattern[str]:
+    return re.compile(_INVISIBLE)
+
+
+@cache
+def _unpaired() -> re.Pattern[str]:
+    return re.compile(_UNPAIRED)
+
+
+class _Word:
+    """One word of a question: how all of it, any of it, and exactly it is asked for."""
+
+    __slots__ = ("all", "any", "exact", "stop")
+
+    def __init__(self, all: str, any: list[str], exact: str = "", *, stop: bool = False) -> None:  # noqa: A002
+        self.all = all
+        self.any = any
+        self.exact = exact
+        self.stop = stop
+
+
+def _asked(text: str) -> list[_Word]:
+    words: dict[str, _Word] = {}
+    for word in _words(text):
+        words.setdefault(word.all, word)
+        if len(words) == _MOST_WORDS:
+            break
+    telling = [word for word in words.values() if not word.stop]
+    return telling or list(words.values())
+
+
+def _words(text: str) -> Iterator[_Word]:
+    if text.isascii():
+        yield from _spaced(text)
+        return
+    end = 0
+    for run in _run().finditer(text):
+        yield from _spaced(text[end : run.start()])
+        yield _spaceless(run[0])
+        end = run.end()
+    yield from _spaced(text[end:])
+
+
+def _spaced(text: str) -> Iterator[_Word]:
+    for chunk in text.split():
+        if chunk.isalnum():
+            yield _plain(chunk)
+            continue
+        for term in _terms(chunk):
+            parts = list(_parts(term))
+            if not parts:
+                continue
+            if _JOINT.search(term):
+                yield _joined(term, parts)
+            else:
+                yield from map(_plain, parts)
+
+
+def _plain(word: str) -> _Word:
+    quoted = f'"{word}"'
+    return _Word(quoted, [quoted], stop=word in _STOP)
+
+
+def _spaceless(run: str) -> _Word:
+    if len(run) == 1:
+        begins = f'"{run}" *'
+        return _Word(begins, [begins])
+    pairs = [run[at : at + 2] for at in range(len(run) - 1)]
+    phrase = '"' + " ".join(pairs) + '"'
+    return _Word(phrase, [phrase, *(f'"{pair}"' for pair in pairs)])
+
+
+def _joined(term: str, parts: list[str]) -> _Word:
+    """Ask for a term with symbols: its parts, better side by side, best exactly so."""
+    exact = _encoded(term)
+    any_of = [f'"{part}"' for part in parts]
+    asked = " AND ".join(any_of)
+    if len(parts) > 1:
+        phrase = '"' + " ".join(parts) + '"'
+        any_of.append(phrase)
+        asked = f"({asked}) OR {phrase}"
+    if exact:
+        any_of.append(f'"{exact}"')
+        asked = f'{asked} OR "{exact}"'
+    return _Word(f"({asked})", any_of, exact)
+
+
+def _cut(run: re.Match[str]) -> str:
+    text = run[0]
+    if len(text) == 1:
+        return f" {text} "
+    pairs = " ".join([first + second for first, second in pairwise(text)])
+    return f" {pairs} {text[-1]} "
+
+
+def _terms(chunk: str) -> Iterator[str]:
+    """Yield what a chunk between spaces holds, without brackets, quotation marks and a sentence's end."""
+    for piece in _APART.split(chunk):
+        term = piece.lstrip(_BEFORE).rstrip(_AFTER)
+        if term.startswith(".."):
+            term = term.lstrip(".")
+        if term:
+            yield term
+
+
+def _parts(term: str) -> Iterator[str]:
+    """Yield the letters, digits and marks between the symbols, as the tokenizer sees them."""
+    if term.isascii():
+        yield from _ASCII_WORD.findall(term)
+        return
+    import unicodedata  # noqa: PLC0415  (as above)
+
+    word = ""
+    for character in term:
+        category = unicodedata.category(character)
+        if category[0] in "LN" or category in {"Mn", "Mc", "Co"}:
+            word += character
+        elif word:
+            yield word
+            word = ""
+    if word:
+        yield word
+
+
+def _encoded(term: str) -> str:
+    """Return ``term`` as one token, or nothing when it is too long or all symbols.
+
+    The digit at its end keeps the stemmer away from it.
+    """
+    if len(term) > _LONGEST_EXACT or not any(map(str.isalnum, term)):
+        return ""
+    return "qz" + _NOT_PLAIN.sub(lambda symbol: f"q{ord(symbol[0]):x}q", term) + "0"

@@ -1,0 +1,285 @@
+"""The embedded index: SQLite FTS5 in ``state/index.sqlite``.
+
+Derived and disposable. A deleted file, or one of another version, is an empty index whose watermarks
+are 0, so whoever follows the log rebuilds it; a damaged one is an error whose remedy is a rebuild.
+Text with no word in it (``*``, ``👍``, nothing) finds nothing. A limit below 1 asks for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from typing import TYPE_CHECKING, Any, Literal
+
+from amem_core.domain.labels import Status
+from amem_core.errors import InvalidError
+from amem_core.ports.index import IndexCapabilities
+from amem_index import _writing
+from amem_index._database import DamagedError, Database
+from amem_index._filters import Filter, filter_of
+from amem_index._rows import HIT_COLUMNS, hit
+from amem_index.analysis import clean, expressions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from amem_core.domain.entries import Document
+    from amem_core.domain.queries import Conditions, Hit, Query, ReadFilter
+    from amem_index.config import SqliteSettings
+
+_MOST = 2**31
+_BATCH_DOCUMENTS = 256
+_BATCH_CHARACTERS = 1 << 20
+_PURGE_WAIT_MS = 1000
+_NO_WAIT = 10.0 * 365 * 24 * 3600
+_ORDERS = {"newest": "d.created DESC, d.id DESC", "oldest": "d.created, d.id", "id": "d.id"}
+_ONLY_ACTIVE = (Status.active,)
+_STEP = 1e-9
+
+
+def open_index(root: str, settings: SqliteSettings) -> SqliteIndex:
+    """Open the index of the root at ``root``. The file is touched when it is first used."""
+    return SqliteIndex(os.path.join(root, "state", "index.sqlite"), settings)
+
+
+class SqliteIndex:
+    """An ``Index`` (amem_core.ports.index) in one SQLite file, for many threads and processes."""
+
+    def __init__(self, path: str, settings: SqliteSettings) -> None:
+        self._database = Database(path, settings)
+
+    @property
+    def capabilities(self) -> IndexCapabilities:
+        """See ``Index.capabilities``."""
+        return IndexCapabilities(multi_process=True)
+
+    def apply(self, domain: str, documents: Sequence[Document], *, through: int) -> None:
+        """See ``Index.apply``."""
+        _check_domain(domain, documents)
+        with self._database.writing() as connection:
+            current, building = _writing.shards(connection, domain)
+            for shard in (current, *building):
+                for document in documents:
+                    _writing.put(connection, shard, document)
+            connection.execute("UPDATE shard SET watermark = ? WHERE number = ?", (through, current))
+
+    def watermark(self, domain: str) -> int:
+        """See ``Index.watermark``."""
+        with self._database.connection() as connection:
+            row = connection.execute(
+                "SELECT watermark FROM shard WHERE domain = ? AND state = 1", (clean(domain),)
+            ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def rebuild(self, domain: str, documents: Iterable[Document], *, through: int) -> int:
+        """See ``Index.rebuild``. A damaged file is deleted first; other domains' watermarks are then 0."""
+        self._mend()
+        with self._database.connection():
+            pass  # So that the directory of the lock is there.
+        with self._database.locked("rebuild", _NO_WAIT):
+            self._sweep()
+            with self._database.writing() as connection:
+                shard = _writing.new_shard(connection, domain, state=0)
+            try:
+                count = self._stage(domain, shard, documents)
+                with self._database.writing() as connection:
+                    _writing.swap(connection, domain, shard, through)
+            except DamagedError:
+                self._database.discard()
+                raise
+            finally:
+                # After the swap it removes what was there before; after a failure, what was staged.
+                self._sweep()
+        return count
+
+    def forget(self, domain: str, id: str, keep: Document | None) -> bool:
+        """See ``Index.forget``. Asked again, it tries again to get rid of the bytes."""
+        if keep is not None:
+            _check_domain(domain, [keep])
+        with self._database.writing() as connection:
+            _writing.forget(connection, id)
+            if keep is not None:
+                current, building = _writing.shards(connection, domain)
+                for shard in (current, *building):
+                    _writing.put(connection, shard, keep)
+        return self._purge()
+
+    def search(self, query: Query) -> list[Hit]:
+        """See ``Index.search``."""
+        if query.limit < 1:
+            return []
+        asked = expressions(query.text)
+        where = filter_of(query.readable, query.conditions, query.as_of, query.valid_at) if asked else None
+        if where is None:
+            return []
+        limit = min(query.limit, _MOST)
+        tables = _tables(query)
+        found: list[tuple[float, tuple[Any, ...]]] = []
+        seen: set[int] = set()
+        with self._database.reading() as connection:
+            for expression in asked:
+                best = _best(connection, tables, expression, where, wanted=limit - len(found), seen=seen)
+                _raise_above(found, best)
+                found += best
+                if len(found) >= limit:
+                    break
+                seen.update(row[0] for _, row in best)
+        return [hit(row[2:], score) for score, row in found]
+
+    def select(
+        self,
+        readable: ReadFilter,
+        conditions: Conditions,
+        *,
+        order: Literal["newest", "oldest", "id"] = "newest",
+        limit: int = 100,
+        as_of: datetime | None = None,
+        valid_at: datetime | None = None,
+    ) -> list[Hit]:
+        """See ``Index.select``."""
+        if order not in _ORDERS:
+            message = f"{order!r} is no order of a listing"
+            raise InvalidError(message, hint=f"one of: {', '.join(_ORDERS)}")
+        where = filter_of(readable, conditions, as_of, valid_at)
+        if where is None or limit < 1:
+            return []
+        statement = f"SELECT {HIT_COLUMNS} FROM doc d WHERE {where.sql} ORDER BY {_ORDERS[order]} LIMIT ?"  # noqa: S608  (bound)
+        with self._database.connection() as connection:
+            rows = connection.execute(statement, (*where.values, min(limit, _MOST))).fetchall()
+        return [hit(row) for row in rows]
+
+    def find(self, id: str) -> Hit | None:
+        """See ``Index.find``."""
+        with self._database.connection() as connection:
+            row = connection.execute(
+                f"SELECT {HIT_COLUMNS} FROM doc d WHERE d.shard IN (SELECT number FROM shard WHERE state = 1)"  # noqa: S608  (constants)
+                " AND d.id = ? AND d.known_until IS NULL ORDER BY d.version DESC, d.known_from DESC LIMIT 1",
+                (clean(id),),
+            ).fetchone()
+        return None if row is None else hit(row)
+
+    def close(self) -> None:
+        """See ``Index.close``."""
+        self._database.close()
+
+    def _stage(self, domain: str, shard: int, documents: Iterable[Document]) -> int:
+        count = 0
+        for batch in _batches(documents):
+            _check_domain(domain, [document for document, _ in batch])
+            with self._database.writing() as connection:
+                count += sum(_writing.stage(connection, shard, document, older=older) for document, older in batch)
+        return count
+
+    def _sweep(self) -> None:
+        more = True
+        while more:
+            with self._database.writing() as connection:
+                more = _writing.sweep(connection)
+
+    def _mend(self) -> None:
+        """Delete the file if it is damaged."""
+        try:
+            with self._database.connection() as connection:
+                fault = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        except DamagedError:
+            fault = "damaged"
+        if fault != "ok":
+            self._database.discard()
+
+    def _purge(self) -> bool:
+        """Rewrite what still holds removed text; return whether all of it is gone from every file."""
+        with self._database.connection() as connection, self._database.locked():
+            connection.execute(f"PRAGMA busy_timeout = {_PURGE_WAIT_MS}")
+            try:
+                # Merging drops the words of removed rows; the deleted pages were zeroed as they were freed.
+                connection.execute("INSERT INTO live(live) VALUES('optimize')")
+                connection.execute("INSERT INTO rest(rest) VALUES('optimize')")
+                connection.execute("VACUUM")
+                held = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+                    return False
+                raise
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {int(self._database.busy_seconds * 1000)}")
+        return not held
+
+
+def _check_domain(domain: str, documents: Sequence[Document]) -> None:
+    for document in documents:
+        if document.entry.domain != domain:
+            message = f"{document.entry.id} is of domain {document.entry.domain!r}, not {domain!r}"
+            raise InvalidError(message, hint="apply each domain's entries under its own name")
+
+
+def _tables(query: Query) -> tuple[str, ...]:
+    """Return which tables of words can hold an answer."""
+    if query.as_of is not None:
+        return ("live", "rest")
+    if query.conditions.statuses == _ONLY_ACTIVE:
+        return ("live",)
+    if query.conditions.statuses and Status.active not in query.conditions.statuses:
+        return ("rest",)
+    return ("live", "rest")
+
+
+def _best(
+    connection: sqlite3.Connection,
+    tables: tuple[str, ...],
+    expression: str,
+    where: Filter,
+    *,
+    wanted: int,
+    seen: set[int],
+) -> list[tuple[float, tuple[Any, ...]]]:
+    """Return the ``wanted`` best rows that match and are not ``seen``, with their scores, best first."""
+    found: list[tuple[float, tuple[Any, ...]]] = []
+    for table in tables:
+        # FTS5 gives its rows by rank, so the filter is asked of the first few only. It is left to run on while
+        # scores are equal, since equal scores are ordered by id.
+        statement = (
+            f"SELECT d.row, {table}.rank, {HIT_COLUMNS} FROM {table} CROSS JOIN doc d ON d.row = {table}.rowid"  # noqa: S608  (constants)
+            f" WHERE {table} MATCH ? AND {where.sql} ORDER BY {table}.rank"
+        )
+        rows = connection.execute(statement, (expression, *where.values))
+        taken = 0
+        for row in rows:
+            if taken >= wanted and -row[1] != found[-1][0]:
+                break
+            if row[0] not in seen:
+                found.append((-row[1], row))
+                taken += 1
+        rows.close()
+    found.sort(key=lambda scored: (-scored[0], scored[1][2]))
+    del found[wanted:]
+    return found
+
+
+def _raise_above(found: list[tuple[float, tuple[Any, ...]]], next_best: list[tuple[float, tuple[Any, ...]]]) -> None:
+    """Lift the scores of those that come first anyway, so that scores fall from first to last."""
+    if not found or not next_best:
+        return
+    lift = next_best[0][0] + _STEP - found[-1][0]
+    if lift > 0:
+        found[:] = [(score + lift, row) for score, row in found]
+
+
+def _batches(documents: Iterable[Document]) -> Iterator[list[tuple[Document, bool]]]:
+    """Yield documents in parts of bounded size, each with whether a newer version of its id follows it."""
+    batch: list[tuple[Document, bool]] = []
+    size = 0
+    held: Document | None = None
+    for document in documents:
+        if held is not None:
+            after, before = document.entry, held.entry
+            batch.append((held, after.id == before.id and after.version > before.version))
+            size += len(before.body)
+            if len(batch) >= _BATCH_DOCUMENTS or size >= _BATCH_CHARACTERS:
+                yield batch
+                batch = []
+                size = 0
+        held = document
+    if held is not None:
+        batch.append((held, False))
+        yield batch
