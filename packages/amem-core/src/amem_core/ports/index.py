@@ -25,6 +25,13 @@ class Index(Protocol):
     a filter like any other; without ``as_of`` only the newest version of each id answers. An
     earlier version carries the higher of its own label and the newest version's. Filters are
     applied inside the query. Equal scores are ordered by id. Callable from any thread.
+
+    Of the versions of an id that were known at an instant, from their ``known_from`` on, the highest
+    answers. A span of time holds its beginning and not its end; a date stands for its first instant in
+    UTC as ``valid_from``, and lasts to its end in UTC as ``valid_until``. Of several types, statuses,
+    tiers or authors in the conditions an entry has one; of several tags it has all. ``source_prefix``
+    begins one of its sources. A time without an offset is refused with ``InvalidError``; a limit below
+    1 asks for nothing. What cannot be UTF-8 (an unpaired surrogate) is kept and answered as U+FFFD.
     """
 
     @property
@@ -48,7 +55,8 @@ class Index(Protocol):
         """Replace all that is kept of the domain by ``documents``; return how many it took.
 
         Readers see the old state until the new one is whole. Memory stays flat. ``documents`` of one
-        id come together, oldest version first.
+        id come together, oldest version first. What is applied or forgotten while it runs stands. When
+        ``documents`` raises, the old state stays.
         """
         ...
 
@@ -78,7 +86,10 @@ class Index(Protocol):
         as_of: datetime | None = None,
         valid_at: datetime | None = None,
     ) -> list[Hit]:
-        """Return the entries that meet the conditions, ordered by ``created`` and id, or by id, with no ranking."""
+        """Return the entries that meet the conditions, ordered by ``created`` and id, or by id, with no ranking.
+
+        ``newest`` is ``oldest`` backwards, ids included.
+        """
         ...
 
     def find(self, id: str) -> Hit | None:
