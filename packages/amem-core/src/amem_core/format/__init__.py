@@ -1,0 +1,1 @@
+"""Durable bytes to domain values and back. The forms are normative in ``docs/format``."""
