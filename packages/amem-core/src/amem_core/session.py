@@ -263,7 +263,7 @@ class Session:
         return heartbeat(self, id, fence=fence, lease=lease)
 
     def complete(self, id: str, *, fence: int, result: str | None = None) -> Task:
-        """Complete a task; ``result`` is kept as a handoff entry that cites the task.
+        """Complete a task; ``result`` is kept as an entry of type ``artifact`` that cites the task.
 
         Raises:
             NotFoundError: there is no such task.
@@ -274,7 +274,7 @@ class Session:
         return finish(self, "complete", id, fence=fence, text=result)
 
     def release(self, id: str, *, fence: int, note: str | None = None) -> Task:
-        """Give a task back to the pool; ``note`` is kept as a handoff entry for the next claimant.
+        """Give a task back to the pool; ``note`` is kept as a handoff for the next claimant.
 
         Raises:
             NotFoundError: there is no such task.

@@ -173,7 +173,6 @@ class Erased:
     versions: tuple[int, ...]
     receipt: str
     index_clean: bool
-    flagged: tuple[str, ...] = ()
     out_of_reach: tuple[str, ...] = ()
 
 

@@ -167,11 +167,8 @@ def settle(runtime: Runtime, domain: str, writer: LogWriter) -> None:
     if mark >= writer.head and not staged:
         runtime.settled.add(domain)
         return
-    if mark == 0 and writer.head > 0 and not staged:
-        from amem_core.services.reindex import rebuild_index
-
-        rebuild_index(runtime, domain, writer)
-        runtime.settled.add(domain)
+    if mark == 0 and writer.head > 0:
+        _rebuild(runtime, domain, writer, staged)
         return
     events = [event for event in runtime.log.read(domain, after=mark) if event.kind.startswith("entry.")]
     abandoned = {
@@ -189,6 +186,21 @@ def settle(runtime: Runtime, domain: str, writer: LogWriter) -> None:
     for id, version, _ in staged:
         runtime.store.discard(domain, id, version)
     runtime.index.apply(domain, documents, through=writer.head)
+    runtime.settled.add(domain)
+
+
+def _rebuild(runtime: Runtime, domain: str, writer: LogWriter, staged: set[tuple[str, int, str]]) -> None:
+    """Complete what is staged, then build an index that is not there (or was deleted) from the record."""
+    from amem_core.services.reindex import rebuild_index
+
+    if staged:
+        for event in runtime.log.read(domain):
+            name = (event.subject, event.data.get("version"), event.data.get("digest"))
+            if name in staged and event.kind != ABANDONED and not _publish(runtime, domain, event):
+                _abandon(runtime, domain, writer, event)
+    for id, version, _ in staged:
+        runtime.store.discard(domain, id, version)
+    rebuild_index(runtime, domain, writer)
     runtime.settled.add(domain)
 
 

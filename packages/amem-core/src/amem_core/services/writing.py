@@ -61,6 +61,9 @@ def write_many(session: Session, drafts: Sequence[Draft]) -> list[Written]:
     if any(draft.domain != domain for draft in drafts):
         message = "the drafts are of several domains"
         raise InvalidError(message, hint="write each domain's drafts by themselves")
+    if any(draft.type == "task" for draft in drafts):
+        message = "a task is not written as an entry"
+        raise InvalidError(message, hint="file it with create_task (amem task create)")
     held(session, domain)
     cleaned = [clean_draft(draft) for draft in drafts]
     runtime = session.runtime
@@ -88,9 +91,6 @@ def clean_draft(draft: Draft) -> Draft:
     """
     from amem_core.format.entry import clean_text
 
-    if draft.type == "task":
-        message = "a task is not written as an entry"
-        raise InvalidError(message, hint="file it with create_task (amem task create)")
     check_type(draft.type)
     return replace(
         draft,
@@ -128,7 +128,7 @@ def decide_write(session: Session, domain: str, type: str, label: Label | None, 
     return Label.parse(decision.obligations["label"])
 
 
-def new_entry(session: Session, draft: Draft, label: Label, now: datetime, *, id: str | None = None) -> Entry:
+def new_entry(session: Session, draft: Draft, label: Label, now: datetime) -> Entry:
     """Return the first version of an entry made from a cleaned draft.
 
     Raises:
@@ -137,7 +137,7 @@ def new_entry(session: Session, draft: Draft, label: Label, now: datetime, *, id
     from amem_core.format.entry import check_entry
 
     entry = Entry(
-        id=id or session.runtime.ids.new(ENTRY_PREFIX, now),
+        id=session.runtime.ids.new(ENTRY_PREFIX, now),
         version=1,
         type=draft.type,
         domain=draft.domain,

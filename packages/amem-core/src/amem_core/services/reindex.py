@@ -1,0 +1,154 @@
+"""Rebuilding what is derived, index and ledger, from the record and the log alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from amem_core.domain.entries import Document
+from amem_core.domain.events import NewEvent
+from amem_core.domain.labels import Label
+from amem_core.domain.results import Broken, Reindexed
+from amem_core.errors import FormatError, UnavailableError
+from amem_core.ports.store import Unreadable
+from amem_core.services import committing, relaying
+from amem_core.services.reach import held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from amem_core.ports.log import LogWriter
+    from amem_core.runtime import Runtime
+    from amem_core.session import Session
+
+ADOPTED = "entry.adopted"
+
+
+@dataclass
+class _Found:
+    """What a walk over one domain's record came upon."""
+
+    entries: int = 0
+    versions: int = 0
+    broken: list[Broken] = field(default_factory=list)
+    adopted: list[NewEvent] = field(default_factory=list)
+
+
+def reindex(
+    session: Session, *, domain: str | None, progress: Callable[[str, int], None] | None
+) -> list[Reindexed]:
+    """Rebuild one domain or all; see ``Session.reindex``."""
+    names = [held(session, domain)] if domain is not None else sorted(session.readable.domains)
+    answers = []
+    for name in names:
+        session.decide("reindex", {"domain": name})
+        with session.runtime.log.writer(name) as writer:
+            answers.append(_rebuild(session.runtime, name, writer, progress))
+    return answers
+
+
+def rebuild_index(
+    runtime: Runtime, domain: str, writer: LogWriter, progress: Callable[[str, int], None] | None = None
+) -> tuple[int, int, list[Broken], list[str]]:
+    """Rebuild the index of a domain whose only writer the caller is.
+
+    Files that a person made or changed by hand are taken as they are, with an ``entry.adopted``
+    event for each. Returns entries, versions, what is broken, and the ids that were adopted.
+    """
+    found = _Found()
+    runtime.index.rebuild(domain, _walk(runtime, domain, found, progress), through=writer.head)
+    if found.adopted:
+        writer.append(found.adopted)
+        runtime.index.apply(domain, [], through=writer.head)
+    return found.entries, found.versions, found.broken, [event.subject for event in found.adopted]
+
+
+def _rebuild(
+    runtime: Runtime, domain: str, writer: LogWriter, progress: Callable[[str, int], None] | None
+) -> Reindexed:
+    try:
+        committing.settle(runtime, domain, writer)
+        relaying.carry(runtime, domain, writer)
+    except UnavailableError:
+        # A damaged index or ledger is what a rebuild mends; what it had not carried was never acknowledged.
+        runtime.settled.discard(domain)
+    entries, versions, broken, adopted = rebuild_index(runtime, domain, writer, progress)
+    runtime.ledger.clear(domain)
+    runtime.ledger.apply(domain, runtime.log.read(domain), through=writer.head)
+    tasks = sum(1 for event in runtime.log.read(domain) if event.kind == "task.filed")
+    runtime.settled.add(domain)
+    return Reindexed(
+        domain=domain,
+        entries=entries,
+        versions=versions,
+        tasks=tasks,
+        broken=tuple(broken),
+        edited_by_hand=tuple(adopted),
+    )
+
+
+def _walk(
+    runtime: Runtime, domain: str, found: _Found, progress: Callable[[str, int], None] | None
+) -> Iterator[Document]:
+    """Yield every version of every entry that can be read, oldest first within an id."""
+    from amem_core.format.entry import digest, parse
+
+    known = _logged(runtime, domain)
+    now = runtime.clock.now()
+    fallback = _default_label(runtime, domain)
+    for stored in runtime.store.entries(domain):
+        if isinstance(stored, Unreadable):
+            found.broken.append(Broken(path=stored.path, line=None, reason=stored.reason))
+            continue
+        for number in (*runtime.store.earlier_versions(domain, stored.id), None):
+            data = runtime.store.read(domain, stored.id, number)
+            key = digest(data)
+            time = known.get(key)
+            try:
+                entry = parse(data, domain=domain, id=stored.id, fallback_time=time or now, fallback_label=fallback)
+            except FormatError as exc:
+                found.broken.append(_broken(domain, stored.id, number, exc))
+                continue
+            if number is None:
+                found.entries += 1
+                if time is None:
+                    found.adopted.append(_adoption(stored.id, entry.version, key, now))
+            found.versions += 1
+            yield Document(entry, key, time or now)
+        if progress is not None:
+            progress(domain, found.entries)
+
+
+def _logged(runtime: Runtime, domain: str) -> dict[str, datetime]:
+    """Return when each digest that the log names was first written."""
+    known: dict[str, datetime] = {}
+    for event in runtime.log.read(domain):
+        if event.kind.startswith("entry.") and event.kind != committing.ABANDONED:
+            known.setdefault(event.data["digest"], event.time)
+    return known
+
+
+def _adoption(id: str, version: int, digest: str, now: datetime) -> NewEvent:
+    return NewEvent(ADOPTED, id, "owner", now, {"version": version, "digest": digest})
+
+
+def _broken(domain: str, id: str, number: int | None, exc: FormatError) -> Broken:
+    path = f"record/{domain}/{id}.md" if number is None else f"record/{domain}/.history/{id}/{number}.md"
+    line = exc.context.get("line")
+    return Broken(path=path, line=line if isinstance(line, int) else None, reason=str(exc))
+
+
+def _default_label(runtime: Runtime, domain: str) -> Label:
+    """Return the label that the policy gives to what the owner writes with no label, for files that name none."""
+    facts = {
+        "author": "owner",
+        "kind": "owner",
+        "destination": None,
+        "domains": None,
+        "label": "public",
+        "ceiling": "restricted",
+    }
+    resource = {"domain": domain, "type": "reference", "label": None, "replaces": None}
+    decision = runtime.decide("write", facts, resource)
+    return Label.parse(decision.obligations.get("label", "restricted"))

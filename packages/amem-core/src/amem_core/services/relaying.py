@@ -1,0 +1,56 @@
+"""Carrying ledger events to the domain's log, exactly once and in order.
+
+A ledger decides a transition and keeps its event in an outbox; the transition is acknowledged when
+the event is durable in the log. What a crash leaves in between is carried by whoever comes next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amem_core.errors import CorruptionError
+from amem_core.services import committing
+
+if TYPE_CHECKING:
+    from amem_core.ports.log import LogWriter
+    from amem_core.runtime import Runtime
+
+_BATCH = 1000
+
+
+def relay(runtime: Runtime, domain: str) -> None:
+    """Bring the domain's ledger and log together: follow the log, then carry the outbox to it.
+
+    Durable on return.
+    """
+    with runtime.log.writer(domain) as writer:
+        carry(runtime, domain, writer)
+
+
+def carry(runtime: Runtime, domain: str, writer: LogWriter) -> None:
+    """Do what ``relay`` does, as the domain's only writer already.
+
+    Raises:
+        CorruptionError: the ledger has followed more events than the log holds.
+    """
+    ledger = runtime.ledger
+    follow(runtime, domain, writer.head)
+    while outgoing := ledger.outgoing(domain, limit=_BATCH):
+        writer.append([item.event for item in outgoing])
+        ledger.relayed(domain, number=outgoing[-1].number, through=writer.head)
+
+
+def follow(runtime: Runtime, domain: str, head: int) -> None:
+    """Let the ledger follow the log to ``head``."""
+    mark = runtime.ledger.watermark(domain)
+    if mark > head:
+        message = f"the ledger has followed {mark} events of {domain}, but its log holds {head}"
+        raise CorruptionError(message, hint="restore the log; or, if it is right, run amem reindex")
+    if mark < head:
+        runtime.ledger.apply(domain, runtime.log.read(domain, after=mark), through=head)
+
+
+def look(runtime: Runtime, domain: str) -> None:
+    """Before the ledger is read: follow the log where another process or a crash left it behind."""
+    committing.look(runtime, domain)
+    follow(runtime, domain, runtime.log.head(domain))
