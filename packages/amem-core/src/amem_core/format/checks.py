@@ -222,14 +222,14 @@ def _check_length(text: str, field: str) -> None:
 
 def _check_times(entry: Entry) -> None:
     for field, when in (("created", entry.created), ("updated", entry.updated)):
-        if not isinstance(when, datetime):
+        if not _is_a(when, datetime):
             raise _wrong(field, when, "a time in UTC")
         to_utc(when)
     for field, valid in (("valid_from", entry.valid_from), ("valid_until", entry.valid_until)):
         if isinstance(valid, datetime):
             render_time(valid)
             to_utc(valid)
-        elif valid is not None and not isinstance(valid, date):
+        elif valid is not None and not _is_a(valid, date):
             raise _wrong(field, valid, "a date, or a time with an offset")
     if entry.review_by is not None and type(entry.review_by) is not date:
         raise _wrong("review_by", entry.review_by, "a date")
@@ -241,7 +241,7 @@ def _check_scales(entry: Entry) -> None:
         ("trust_tier", entry.trust_tier, Tier),
         ("status", entry.status, Status),
     ):
-        if not isinstance(value, scale):
+        if not _is_a(value, scale):
             raise _wrong(field, value, f"a {scale.__name__}")
     if entry.confidence is not None and (type(entry.confidence) not in (int, float) or not 0 <= entry.confidence <= 1):
         raise _wrong("confidence", entry.confidence, "a number from 0 to 1")
@@ -268,6 +268,11 @@ def _last_moment(when: date | datetime) -> datetime:
     if isinstance(when, datetime):
         return when
     return datetime.combine(when, time.min, UTC) + timedelta(hours=23, minutes=59, seconds=59, microseconds=999999)
+
+
+def _is_a(value: object, kind: type) -> bool:
+    """Return whether a value is what its annotation says, which nothing has checked before."""
+    return isinstance(value, kind)
 
 
 def _same(checked: str, given: str, field: str) -> None:

@@ -282,7 +282,7 @@ class _Reader:
             return ()
         if isinstance(node, Map):
             fail(node.line, f"{name} is a mapping", f"write a list, as in '{name}: [one, two]'")
-        lines = []
+        lines: list[str] = []
         for item in node.items if isinstance(node, List) else [node]:
             if not isinstance(item, Scalar):
                 fail(item.line, f"an item of {name} is not text", 'quote it with "…"')

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 from amem_core.domain.events import Event, NewEvent
 from amem_core.errors import CorruptionError, InvalidError
@@ -55,7 +55,7 @@ def decode_event(line: bytes, *, domain: str) -> Event:
         _corrupt(domain, f"a byte outside ASCII at offset {exc.start}", exc)
     except (ValueError, RecursionError) as exc:
         _corrupt(domain, f"not JSON: {exc}", exc)
-    if type(members) is not dict:
+    if not _is_object(members):
         _corrupt(domain, "not a JSON object")
     if members.keys() != _MEMBERS:
         _corrupt(domain, _member_fault(members))
@@ -144,7 +144,7 @@ def _event(members: dict[str, Any], domain: str) -> Event:
         _corrupt(domain, "seq is not an integer from 1")
     if not (type(kind) is str and type(subject) is str and type(actor) is str):
         _corrupt(domain, "kind, subject and actor must be strings")
-    if type(data) is not dict:
+    if not _is_object(data):
         _corrupt(domain, "data is not an object")
     if type(link_) is not str or not _CHAIN.fullmatch(link_):
         _corrupt(domain, "chain is not 64 lower-case hexadecimal digits")
@@ -155,6 +155,10 @@ def _event(members: dict[str, Any], domain: str) -> Event:
     except ValueError as exc:
         _corrupt(domain, f"time does not exist: {exc}", exc)
     return Event(domain, seq, kind, subject, actor, moment, data, link_)
+
+
+def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    return type(value) is dict
 
 
 def _is_canonical(event: Event, body: bytes) -> bool:

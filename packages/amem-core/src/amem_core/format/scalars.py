@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from amem_core.errors import InvalidError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 MAX_DEPTH = 32
 """How deep lists and mappings may nest in frontmatter."""
@@ -152,12 +152,9 @@ def render_fields(fields: Iterable[tuple[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def flow(value: Mapping[str, Any] | Sequence[Any]) -> str:
-    """Return a mapping or list of scalars on one line."""
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join([_scalar(item, in_flow=True) for item in value]) + "]"
-    pairs = value.items()  # type: ignore[union-attr]  # what is no list is a mapping here
-    return "{" + ", ".join([f"{_key(name)}: {_scalar(item, in_flow=True)}" for name, item in pairs]) + "}"
+def flow_list(items: Sequence[Any]) -> str:
+    """Return a list of scalars on one line."""
+    return "[" + ", ".join([_scalar(item, in_flow=True) for item in items]) + "]"
 
 
 def _field(lines: list[str], indent: str, name: object, value: Any, depth: int) -> None:
@@ -176,7 +173,7 @@ def _field(lines: list[str], indent: str, name: object, value: Any, depth: int) 
 def _block(lines: list[str], indent: str, value: Any, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise _refusal(f"a field nests deeper than {MAX_DEPTH} levels", "write it flatter, or put it into the body")
-    if not isinstance(value, (list, tuple)):
+    if not _is_list(value):
         for name, inner in value.items():
             _field(lines, indent, name, inner, depth)
         return
@@ -194,15 +191,19 @@ def _block(lines: list[str], indent: str, value: Any, depth: int) -> None:
 def _inline(value: Any) -> str | None:
     """Return a collection on one line when it is short and holds scalars only, or is empty."""
     if not value:
-        return "[]" if isinstance(value, (list, tuple)) else "{}"
-    if not isinstance(value, (list, tuple)) or any(_is_collection(item) for item in value):
+        return "[]" if _is_list(value) else "{}"
+    if not _is_list(value) or any(_is_collection(item) for item in value):
         return None
-    text = flow(value)
+    text = flow_list(value)
     return text if len(text) <= _FLOW_WIDTH else None
 
 
+def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, (list, tuple))
+
+
 def _is_collection(value: Any) -> bool:
-    return not isinstance(value, str) and (isinstance(value, (list, tuple)) or hasattr(value, "items"))
+    return not isinstance(value, str) and (_is_list(value) or hasattr(value, "items"))
 
 
 def _key(name: object) -> str:
