@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 FILE = "amem.toml"
+# What makes a directory a root; its content is the policy's.
+GRANTS = "grants.toml"
 DEFAULTS = {
     "store": "files",
     "index": "sqlite",
@@ -79,9 +81,9 @@ def _checked(path: str, data: dict[str, Any]) -> Config:
     _no_more(path, "plugins.", plugins, ("allow", "enable"))
     backends = dict(DEFAULTS)
     tables: dict[str, Mapping[str, Any]] = {}
-    for port in DEFAULTS:
+    for port, default in DEFAULTS.items():
         section = _table(path, port, data.pop(port, {}))
-        name = section.pop("backend", DEFAULTS[port])
+        name = section.pop("backend", default)
         if not isinstance(name, str) or not name:
             raise _wrong(path, f"{port}.backend", "the name of a backend")
         backends[port] = name

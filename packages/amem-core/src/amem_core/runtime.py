@@ -11,7 +11,7 @@ import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from amem_core.config import load_config
+from amem_core.config import GRANTS, load_config
 from amem_core.errors import NotFoundError, UnavailableError
 from amem_core.plugins.loader import load_backend, open_backend
 from amem_core.system import SystemClock, SystemIds
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from amem_core.ports.system import Clock, Ids
     from amem_core.ports.tools import Tools
 
-GRANTS = "grants.toml"
 DECISIONS = os.path.join("state", "decisions.jsonl")
 
 

@@ -1,0 +1,1 @@
+"""How backends and other plugins are declared, found, checked and opened."""

@@ -34,7 +34,13 @@ BUILT_IN = {
     **{f"{port}.memory": "amem_core.reference.plugin" for port in API},
 }
 # Which distribution holds a first-party plugin, for the message when it is not installed.
-_HOMES = {"store": "amem-store", "log": "amem-store", "index": "amem-index", "ledger": "amem-ledger", "policy": "amem-policy"}
+_HOMES = {
+    "store": "amem-store",
+    "log": "amem-store",
+    "index": "amem-index",
+    "ledger": "amem-ledger",
+    "policy": "amem-policy",
+}
 
 
 def load_backend(key: str, *, allow: Collection[str] = ()) -> BackendSpec:
@@ -46,10 +52,7 @@ def load_backend(key: str, *, allow: Collection[str] = ()) -> BackendSpec:
         PluginLoadError: it is a stranger's and ``[plugins] allow`` does not name it, or its module fails.
         PluginIncompatibleError: it was written against another port API.
     """
-    if key in BUILT_IN:
-        module = _import_built_in(key)
-    else:
-        module = _import_stranger(key, _entry_point(key), allow)
+    module = _import_built_in(key) if key in BUILT_IN else _import_stranger(key, _entry_point(key), allow)
     spec = next((spec for spec in _declared(module) if f"{spec.port}.{spec.name}" == key), None)
     if spec is None:
         message = f"the plugin {module.__name__} does not declare the backend {key} that it is registered for"
@@ -153,7 +156,9 @@ def _import_stranger(key: str, point: EntryPoint, allow: Collection[str]) -> Any
         return point.load()
     except Exception as exc:  # a stranger's module may raise anything; it becomes one named error
         message = f"the plugin {dist} for {key} does not load: {type(exc).__name__}: {exc}"
-        raise PluginLoadError(message, hint=f"reinstall or upgrade {dist.partition(' ')[0]}, or choose another backend") from exc
+        raise PluginLoadError(
+            message, hint=f"reinstall or upgrade {dist.partition(' ')[0]}, or choose another backend"
+        ) from exc
 
 
 def _declared(module: Any) -> list[BackendSpec]:

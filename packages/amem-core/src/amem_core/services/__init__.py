@@ -1,0 +1,1 @@
+"""The use cases, written on the ports alone."""

@@ -179,9 +179,7 @@ def settle(runtime: Runtime, domain: str, writer: LogWriter) -> None:
         name = (event.subject, event.data.get("version"), event.data.get("digest"))
         if event.kind == ABANDONED or name in abandoned or name[1] is None:
             continue
-        if name in staged and not _publish(runtime, domain, event):
-            _abandon(runtime, domain, writer, event)
-        elif not _held(runtime, domain, event, documents):
+        if (name in staged and not _publish(runtime, domain, event)) or not _held(runtime, domain, event, documents):
             _abandon(runtime, domain, writer, event)
     for id, version, _ in staged:
         runtime.store.discard(domain, id, version)
@@ -246,7 +244,7 @@ def _current_is_newer(runtime: Runtime, domain: str, event: Event) -> bool:
         return False
     except FormatError:
         return True
-    return current.entry.version >= event.data["version"]
+    return bool(current.entry.version >= event.data["version"])
 
 
 def _abandon(runtime: Runtime, domain: str, writer: LogWriter, event: Event) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import partial
 from typing import TYPE_CHECKING
 
+from amem_core.config import GRANTS
 from amem_core.domain.labels import Label
 from amem_core.domain.results import Check
 from amem_core.errors import AmemError, CorruptionError, FormatError
 from amem_core.ports.store import Unreadable
-from amem_core.runtime import GRANTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,15 +23,15 @@ _PORTS = ("policy", "store", "log", "index", "ledger")
 
 def doctor(runtime: Runtime) -> list[Check]:
     """Return every finding, good and bad, in a fixed order."""
-    checks = [_guarded(f"{port} opens", lambda port=port: _opens(runtime, port)) for port in _PORTS]
-    checks.append(_guarded("grants are private", lambda: _private(runtime)))
+    checks = [_guarded(f"{port} opens", partial(_opens, runtime, port)) for port in _PORTS]
+    checks.append(_guarded("grants are private", partial(_private, runtime)))
     if any(check.state == "alarm" for check in checks):
         return checks
     for domain in runtime.policy.domains():
-        checks.append(_guarded(f"{domain}: log", lambda domain=domain: _log(runtime, domain)))
+        checks.append(_guarded(f"{domain}: log", partial(_log, runtime, domain)))
         checks.extend(_record(runtime, domain))
-        checks.append(_guarded(f"{domain}: index follows the log", lambda domain=domain: _index(runtime, domain)))
-        checks.append(_guarded(f"{domain}: ledger follows the log", lambda domain=domain: _ledger(runtime, domain)))
+        checks.append(_guarded(f"{domain}: index follows the log", partial(_index, runtime, domain)))
+        checks.append(_guarded(f"{domain}: ledger follows the log", partial(_ledger, runtime, domain)))
     return checks
 
 
@@ -70,7 +71,9 @@ def _record(runtime: Runtime, domain: str) -> Iterator[Check]:
     try:
         for stored in runtime.store.entries(domain):
             if isinstance(stored, Unreadable):
-                yield Check(name=name, state="warning", detail=f"{stored.path}: {stored.reason}", remedy="mend or move it")
+                yield Check(
+                    name=name, state="warning", detail=f"{stored.path}: {stored.reason}", remedy="mend or move it"
+                )
                 continue
             count += 1
             try:

@@ -41,7 +41,10 @@ def erase(session: Session, id: str, *, reason: str) -> Erased:
         if before is not None and before["finished"]:
             message = f"{id} was erased at {before['time']}"
             raise NotFoundError(message, hint="an entry is erased once; its receipt says what went")
-        return _erase(session, domain, id, reason, before, writer)
+        receipt = before or _receipt(session, domain, id, reason)
+        if before is None:
+            runtime.store.save_receipt(domain, id, _bytes(receipt))
+        return _erase(session, domain, id, receipt, writer)
 
 
 def receipts(session: Session, domain: str) -> dict[str, dict[str, Any]]:
@@ -72,15 +75,10 @@ def _find(session: Session, id: str) -> str:
     raise NotFoundError(message, hint="search for it; ids are copied from a search's answer")
 
 
-def _erase(
-    session: Session, domain: str, id: str, reason: str, before: dict[str, Any] | None, writer: LogWriter
-) -> Erased:
+def _erase(session: Session, domain: str, id: str, receipt: dict[str, Any], writer: LogWriter) -> Erased:
     from amem_core.format.entry import digest, render
 
     runtime = session.runtime
-    receipt = before or _receipt(session, domain, id, reason)
-    if before is None:
-        runtime.store.save_receipt(domain, id, _bytes(receipt))
     stub = _stub(session, domain, id, receipt)
     data = render(stub)
     if not any(

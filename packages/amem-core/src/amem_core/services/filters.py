@@ -72,8 +72,8 @@ def parse_filter(text: str) -> Conditions:
 
     Fields are ``type``, ``tag``, ``author``, ``status``, ``tier``, ``label``, ``created``, ``source``
     (the beginning of one) and ``always_load``. Values are words or quoted text; ``in`` takes a list in
-    parentheses. A date in ``created`` is that whole day in UTC. Each field may be used once, and
-    ``created`` once for each end. Without ``status`` only active entries answer.
+    parentheses. A date in ``created`` is that whole day in UTC. Each field may be used once,
+    but ``created`` once for each end and ``tag =`` once for each tag. Without ``status`` only active entries answer.
 
     Raises:
         InvalidError: the expression breaks the grammar; the message says at which column.
@@ -141,7 +141,7 @@ def _expect_and(token: _Token) -> None:
 
 def _instead_of(word: str) -> str:
     if word == "or":
-        return "for one of several values write: tag in (a, b); for other alternatives search twice"
+        return "for one of several values write: type in (a, b); for other alternatives search twice"
     return "state what must hold, such as: status = active; exclusion is not supported"
 
 
@@ -152,7 +152,11 @@ def _clause(tokens: Sequence[_Token], place: int) -> tuple[_Clause, int]:
     if first.kind == "end":
         _fail(first.column, "a condition is missing here", f"such as: {_EXAMPLE}")
     if first.kind == "mark" and first.text == "(":
-        _fail(first.column, "grouping with parentheses is not supported", "write the conditions one after the other, joined by 'and'")
+        _fail(
+            first.column,
+            "grouping with parentheses is not supported",
+            "write the conditions one after the other, joined by 'and'",
+        )
     if first.kind != "word":
         _fail(first.column, f"expected a field, found {first.text!r}", fields)
     field = first.text.lower()
@@ -189,7 +193,11 @@ def _value(token: _Token) -> _Token:
         return _Token("text", _ESCAPE.sub(r"\1", token.text[1:-1]), token.column)
     if token.text == "(":
         _fail(token.column, "a list follows 'in', not '='", "write: tag in (a, b)")
-    _fail(token.column, f"expected a value, found {token.text!r}" if token.text else "a value is missing here", f"such as: {_EXAMPLE}")
+    _fail(
+        token.column,
+        f"expected a value, found {token.text!r}" if token.text else "a value is missing here",
+        f"such as: {_EXAMPLE}",
+    )
 
 
 def _list(tokens: Sequence[_Token], place: int) -> tuple[tuple[_Token, ...], int]:
@@ -216,6 +224,7 @@ class _Conditions:
         self._clauses = clauses
         self._types: tuple[str, ...] = ()
         self._tags: tuple[str, ...] = ()
+        self._any_tags: tuple[str, ...] = ()
         self._authors: tuple[str, ...] = ()
         self._statuses: tuple[Status, ...] = (Status.active,)
         self._tiers: tuple[Tier, ...] = ()
@@ -229,12 +238,12 @@ class _Conditions:
         """Take in every clause and return what they come to."""
         seen: set[str] = set()
         for clause in self._clauses:
-            # The two ends of `created` are two conditions; all else is said once.
-            ends = {f"created {end}" for end in _ends(clause.operator)} if clause.field == "created" else {clause.field}
-            if ends & seen:
-                hint = "write: tag in (a, b) for one of several" if "in" in OPERATORS[clause.field] else "leave one out"
+            said = _said(clause)
+            if said & seen:
+                several = f"for one of several values write: {clause.field} in (a, b)"
+                hint = several if "in" in OPERATORS[clause.field] else "leave one out"
                 _fail(clause.column, f"{clause.field!r} is restricted twice", hint)
-            seen |= ends
+            seen |= said
             getattr(self, f"_take_{clause.field}")(clause)
         return Conditions(
             types=self._types,
@@ -242,6 +251,7 @@ class _Conditions:
             tiers=self._tiers,
             authors=self._authors,
             tags=self._tags,
+            any_tags=self._any_tags,
             highest_label=self._label,
             created_from=self._from,
             created_until=self._until,
@@ -253,7 +263,11 @@ class _Conditions:
         self._types = tuple(_read(value, check_type) for value in clause.values)
 
     def _take_tag(self, clause: _Clause) -> None:
-        self._tags = tuple(_read(value, _filled) for value in clause.values)
+        values = tuple(_read(value, _filled) for value in clause.values)
+        if clause.operator == "=":
+            self._tags = (*self._tags, *values)
+        else:
+            self._any_tags = values
 
     def _take_author(self, clause: _Clause) -> None:
         self._authors = tuple(_read(value, check_author) for value in clause.values)
@@ -274,13 +288,21 @@ class _Conditions:
         }
         self._tiers = tuple(tier for tier in Tier if tests[clause.operator](tier))
         if not self._tiers:
-            _fail(clause.column, f"no tier is {clause.operator} {limit}", f"tiers, lowest first: {', '.join(Tier.__members__)}")
+            _fail(
+                clause.column,
+                f"no tier is {clause.operator} {limit}",
+                f"tiers, lowest first: {', '.join(Tier.__members__)}",
+            )
 
     def _take_label(self, clause: _Clause) -> None:
         label = _read(clause.values[0], lambda word: Label.parse(word.lower()))
         labels = f"labels, lowest first: {', '.join(Label.__members__)}"
         if clause.operator == "=" and label is not Label.public:
-            _fail(clause.column, f"label = {label} cannot be asked: a search bounds the label from above", f"write: label <= {label}")
+            _fail(
+                clause.column,
+                f"label = {label} cannot be asked: a search bounds the label from above",
+                f"write: label <= {label}",
+            )
         if clause.operator == "<":
             if label is Label.public:
                 _fail(clause.column, "no label is < public", labels)
@@ -305,11 +327,15 @@ class _Conditions:
         self._always = _read(clause.values[0], _truth)
 
 
-def _ends(operator: str) -> tuple[str, ...]:
-    """Return which ends of a span of time an operator bounds."""
-    if operator == "=":
-        return ("from", "until")
-    return ("from",) if operator in {">", ">="} else ("until",)
+def _said(clause: _Clause) -> set[str]:
+    """Return what a clause says that may be said once only."""
+    if clause.field == "created":
+        ends = {"=": {"from", "until"}, ">": {"from"}, ">=": {"from"}, "<": {"until"}, "<=": {"until"}}
+        return ends[clause.operator]
+    if clause.field == "tag":
+        # An entry has many tags, so it can be asked to have this one and that one.
+        return {"tag"} if clause.operator == "in" else set()
+    return {clause.field}
 
 
 def _read(value: _Token, reader: Callable[[str], T]) -> T:

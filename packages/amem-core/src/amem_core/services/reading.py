@@ -79,7 +79,5 @@ def _earlier(session: Session, domain: str, entry: Entry, number: int) -> Curren
         kept = ", ".join(str(n) for n in [*store.earlier_versions(domain, entry.id), entry.version])
         message = f"{entry.id} has no version {number}"
         raise NotFoundError(message, hint=f"versions: {kept}") from exc
-    earlier = parse(
-        data, domain=domain, id=entry.id, fallback_time=entry.created, fallback_label=entry.classification
-    )
+    earlier = parse(data, domain=domain, id=entry.id, fallback_time=entry.created, fallback_label=entry.classification)
     return Current(earlier, digest(data))

@@ -44,7 +44,7 @@ def recall(session: Session, question: str, *, budget: int, domain: str | None, 
     left_out: list[Hit] = []
     notices = list(result.notices)
     for hit in result.hits:
-        block = _block(session, hit, question, budget, blocks, notices)
+        block = _block(session, hit, question, budget - count_tokens(_JOIN.join([*blocks, ""])), notices, budget)
         if block is None:
             left_out.append(hit)
             continue
@@ -64,20 +64,17 @@ def recall(session: Session, question: str, *, budget: int, domain: str | None, 
     )
 
 
-def _block(
-    session: Session, hit: Hit, question: str, budget: int, blocks: list[str], notices: list[str]
-) -> str | None:
-    """Return the fenced block of one hit, cut until the pack with it stays inside the budget; None when nothing fits."""
+def _block(session: Session, hit: Hit, question: str, room: int, share: int, notices: list[str]) -> str | None:
+    """Return the fenced block of one hit, cut until it costs at most ``room`` tokens; None when nothing fits."""
     try:
         entry = get(session, hit.id, version=hit.version, as_of=None).entry
     except AmemError as exc:
         notices.append(f"{hit.id} was found and could not be served: {exc}")
         return None
-    share = int(budget * _SHARE)
     told = notices_of(entry, session.runtime.clock.now())
     for tokens in (share, share // 2, share // 4, 0):
         body = best_passages(entry.body, question, tokens) if tokens else ""
         block = fence_entry(entry, body=body, notices=told)
-        if count_tokens("\n\n".join([*blocks, block])) <= budget:
+        if count_tokens(block) <= room:
             return block
     return None

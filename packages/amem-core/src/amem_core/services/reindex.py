@@ -35,9 +35,7 @@ class _Found:
     adopted: list[NewEvent] = field(default_factory=list)
 
 
-def reindex(
-    session: Session, *, domain: str | None, progress: Callable[[str, int], None] | None
-) -> list[Reindexed]:
+def reindex(session: Session, *, domain: str | None, progress: Callable[[str, int], None] | None) -> list[Reindexed]:
     """Rebuild one domain or all; see ``Session.reindex``."""
     names = [held(session, domain)] if domain is not None else sorted(session.readable.domains)
     answers = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from amem_core.config import load_config
 from amem_core.errors import UnavailableError, UnsupportedError
 from amem_core.runtime import Runtime
-from amem_core.config import load_config
 from amem_core.system import SystemClock, SystemIds
 
 if TYPE_CHECKING:

@@ -36,7 +36,9 @@ def t0(session: Session, *, domain: str | None) -> T0:
     groups = {
         "Open handoffs": newest(types=("handoff",)),
         "Standing decisions": newest(types=("decision",)),
-        "Pointers": _pointers(newest(always_load=True), newest(types=("workflow", "policy", "reference", "preference"))),
+        "Pointers": _pointers(
+            newest(always_load=True), newest(types=("workflow", "policy", "reference", "preference"))
+        ),
     }
     lines, shown, cut = _fill(groups)
     names = tuple(sorted(readable.domains))
@@ -89,7 +91,9 @@ def _line(hit: Hit) -> str:
     kind = "" if hit.type in {"handoff", "decision"} else f"{hit.type}, "
     review = f", review by {hit.review_by.isoformat()}" if hit.review_by else ""
     when = hit.updated.strftime("%Y-%m-%d")
-    return f"- {hit.id} [{kind}{hit.domain}, {when}, {hit.author}, {hit.label}, {hit.tier}{review}] {hit.title}: {summary}"
+    return (
+        f"- {hit.id} [{kind}{hit.domain}, {when}, {hit.author}, {hit.label}, {hit.tier}{review}] {hit.title}: {summary}"
+    )
 
 
 def _footer(cut: int) -> str:

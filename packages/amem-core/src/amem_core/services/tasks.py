@@ -13,7 +13,7 @@ from amem_core.domain.entries import Draft, Entry
 from amem_core.domain.labels import Label, Status
 from amem_core.domain.names import check_entry_id
 from amem_core.domain.results import TaskNode, TaskView
-from amem_core.domain.task_events import filed
+from amem_core.domain.task_events import FILED, event_of, file_task
 from amem_core.domain.tasks import NewTask, Task, TaskStatus
 from amem_core.errors import ConflictError, FormatError, InvalidError, NotFoundError
 from amem_core.services import committing, relaying
@@ -61,7 +61,9 @@ def create_task(
         relaying.carry(runtime, domain, writer)
         before = _filed_before(session, domain, origin, event_name)
         if before is not None:
-            return _view(session, before, notices=("filed before under the same origin and event; nothing was written",))
+            return _view(
+                session, before, notices=("filed before under the same origin and event; nothing was written",)
+            )
         decision = session.decide(
             "file_task",
             {"domain": domain, "label": None if cleaned.label is None else str(cleaned.label), "origin": origin},
@@ -79,7 +81,7 @@ def create_task(
             writer,
             [Change(entry, WRITTEN, None)],
             actor=session.author,
-            also=[filed(task, actor=session.author, now=now)],
+            also=[event_of(FILED, file_task(task, now=now), actor=session.author)],
         )
         relaying.follow(runtime, domain, writer.head)
     return _view(session, runtime.ledger.get(entry.id, now=now), entry=entry, created=True, notices=tuple(notices))
@@ -303,9 +305,7 @@ def _node(session: Session, task: Task, above: frozenset[str]) -> TaskNode:
     children = [
         child
         for origin in (f"task:{task.id}", f"continues:{task.id}")
-        for child in runtime.ledger.tasks(
-            session.readable, now=runtime.clock.now(), origin=origin, limit=MOST_LISTED
-        )
+        for child in runtime.ledger.tasks(session.readable, now=runtime.clock.now(), origin=origin, limit=MOST_LISTED)
         if child.id not in path
     ]
     session.served([task.label])

@@ -77,9 +77,7 @@ def write_many(session: Session, drafts: Sequence[Draft]) -> list[Written]:
         digests, notices = committing.commit(runtime, domain, writer, plan.changes, actor=session.author)
     for position, answer in plan.waiting.items():
         written = plan.answers[answer]
-        plan.answers[answer] = replace(
-            written, digest=digests[position], notices=(*written.notices, *notices)
-        )
+        plan.answers[answer] = replace(written, digest=digests[position], notices=(*written.notices, *notices))
     return plan.answers
 
 
@@ -252,9 +250,7 @@ def _same_text(session: Session, draft: Draft) -> Written | None:
     conditions = Conditions(
         fingerprint=fingerprint(type=draft.type, title=draft.title, summary=draft.summary, body=draft.body)
     )
-    found = session.runtime.index.select(
-        session.readable.narrowed(draft.domain), conditions, order="oldest", limit=1
-    )
+    found = session.runtime.index.select(session.readable.narrowed(draft.domain), conditions, order="oldest", limit=1)
     if not found:
         return None
     current = committing.load(session.runtime, draft.domain, found[0].id)
