@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from amem_core.domain.labels import Label, Status, Tier
 from amem_core.domain.names import check_author, check_type
@@ -46,6 +46,7 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _MICROSECOND = timedelta(microseconds=1)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +339,7 @@ def _said(clause: _Clause) -> set[str]:
     return {clause.field}
 
 
-def _read(value: _Token, reader: Callable[[str], T]) -> T:
+def _read(value: _Token, reader: Callable[[str], _T]) -> _T:
     """Return what ``reader`` makes of a value; its refusal gets the column."""
     try:
         return reader(value.text)

@@ -1,0 +1,5 @@
+"""``python -m amem_launcher`` is ``amem``."""
+
+from amem_launcher.cli import main
+
+main()

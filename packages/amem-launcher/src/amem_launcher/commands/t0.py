@@ -1,0 +1,32 @@
+"""``amem t0``: what a fresh session reads first."""
+
+from __future__ import annotations
+
+import click
+
+from amem_launcher.framework import command as declare
+from amem_launcher.framework import owner, state
+from amem_launcher.params import domain_option
+
+
+@declare(
+    "t0",
+    help="Print what a fresh session reads first: open handoffs, standing decisions, pointers. It stays under"
+    " 2,000 tokens and is marked as data, so that a hook may print it into a model's context.",
+    examples="""
+amem t0
+amem t0 --domain my-project
+""",
+)
+@domain_option("Of this domain only.")
+@click.pass_context
+def command(ctx: click.Context, domain: str | None) -> None:
+    """Read T0 as the owner."""
+    from amem_launcher import output
+
+    with state(ctx).open() as memory, owner(memory) as session:
+        first = session.t0(domain=domain)
+    if state(ctx).json:
+        output.answer(first)
+        return
+    output.out(first.text)
