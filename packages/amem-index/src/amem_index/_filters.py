@@ -71,6 +71,9 @@ def filter_of(
     if conditions.tags:
         wanted = json.dumps([line(tag) for tag in conditions.tags])
         found.add("NOT EXISTS (SELECT 1 FROM json_each(?) WHERE instr(d.tags, value) = 0)", wanted)
+    if conditions.any_tags:
+        wanted = json.dumps([line(tag) for tag in conditions.any_tags])
+        found.add("EXISTS (SELECT 1 FROM json_each(?) WHERE instr(d.tags, value) > 0)", wanted)
     if conditions.created_from is not None:
         found.add("d.created >= ?", micros(conditions.created_from, "created_from"))
     if conditions.created_until is not None:
@@ -78,6 +81,8 @@ def filter_of(
     if conditions.always_load is not None:
         # Written out, so that the partial index over what is always loaded can serve.
         found.add(f"d.always_load = {int(conditions.always_load)}")
+    if conditions.fingerprint is not None:
+        found.add("d.fingerprint = ?", conditions.fingerprint)
     if conditions.source_prefix is not None:
         found.add("instr(d.sources, ?) > 0", start(conditions.source_prefix))
     if valid_at is not None:

@@ -38,7 +38,7 @@ CLOSED = ReadFilter(MappingProxyType({}))
 class Conditions:
     """What the caller narrows a search by. Every field that is set must hold.
 
-    ``fingerprint`` finds entries of exactly the same type, title, summary and body.
+    An entry has all of ``tags`` and one of ``any_tags``. ``fingerprint`` finds entries of exactly the same type, title, summary and body.
     """
 
     types: tuple[str, ...] = ()
@@ -46,6 +46,7 @@ class Conditions:
     tiers: tuple[Tier, ...] = ()
     authors: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    any_tags: tuple[str, ...] = ()
     highest_label: Label | None = None
     created_from: datetime | None = None
     created_until: datetime | None = None

@@ -29,7 +29,8 @@ class Index(Protocol):
     Of the versions of an id that were known at an instant, from their ``known_from`` on, the highest
     answers. A span of time holds its beginning and not its end; a date stands for its first instant in
     UTC as ``valid_from``, and lasts to its end in UTC as ``valid_until``. Of several types, statuses,
-    tiers or authors in the conditions an entry has one; of several tags it has all. ``source_prefix``
+    tiers or authors in the conditions an entry has one; of several tags it has all,
+    of ``any_tags`` one. ``source_prefix``
     begins one of its sources. A time without an offset is refused with ``InvalidError``; a limit below
     1 asks for nothing. What cannot be UTF-8 (an unpaired surrogate) is kept and answered as U+FFFD.
     """

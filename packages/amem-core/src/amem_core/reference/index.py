@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, time
 from typing import Final, Literal
 
 from amem_core.domain.entries import Document, Entry
+from amem_core.domain.fingerprints import fingerprint
 from amem_core.domain.labels import Label
 from amem_core.domain.queries import Conditions, Hit, Query, ReadFilter
 from amem_core.errors import InvalidError, UnavailableError
@@ -264,6 +265,7 @@ def _conditions_hold(entry: Entry, hit: Hit, conditions: Conditions) -> bool:
         (conditions.tiers, lambda: entry.trust_tier in conditions.tiers),
         (conditions.authors, lambda: entry.author in conditions.authors),
         (conditions.tags, lambda: {_clean(tag) for tag in conditions.tags} <= set(hit.tags)),
+        (conditions.any_tags, lambda: not {_clean(tag) for tag in conditions.any_tags}.isdisjoint(hit.tags)),
     ]
     return (
         all(test() for wanted, test in tests if wanted)
@@ -271,8 +273,13 @@ def _conditions_hold(entry: Entry, hit: Hit, conditions: Conditions) -> bool:
         and (conditions.created_from is None or entry.created >= conditions.created_from)
         and (conditions.created_until is None or entry.created < conditions.created_until)
         and (conditions.always_load is None or entry.always_load == conditions.always_load)
+        and (conditions.fingerprint is None or conditions.fingerprint == _fingerprint(entry))
         and _has_source(hit, conditions.source_prefix)
     )
+
+
+def _fingerprint(entry: Entry) -> str:
+    return fingerprint(type=entry.type, title=entry.title, summary=entry.summary, body=entry.body)
 
 
 def _has_source(hit: Hit, prefix: str | None) -> bool:
