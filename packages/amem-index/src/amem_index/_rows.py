@@ -6,6 +6,7 @@ import json
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from amem_core.domain.fingerprints import fingerprint
 from amem_core.domain.labels import Label, Status, Tier
 from amem_core.domain.queries import Hit
 from amem_core.errors import InvalidError
@@ -68,6 +69,7 @@ def doc_row(document: Document) -> tuple[Any, ...]:
         clean(entry.author),
         lines(entry.tags),
         lines(entry.source),
+        fingerprint(type=entry.type, title=entry.title, summary=entry.summary, body=entry.body),
         _card(document),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amem_index.analysis import TOKENIZER
 
-VERSION = 1
+VERSION = 2
 
 # Title and alias before summary before body; what holds the exact term of a question comes first anyway.
 _WEIGHTS = "bm25(4.0, 2.0, 1.0, 4.0, 2.0)"
@@ -35,11 +35,13 @@ STATEMENTS = (
         " status TEXT NOT NULL, type TEXT NOT NULL, tier INTEGER NOT NULL, created INTEGER NOT NULL,"
         " known_from INTEGER NOT NULL, known_until INTEGER, valid_from INTEGER, valid_until INTEGER,"
         " always_load INTEGER NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, own INTEGER NOT NULL,"
-        " author TEXT NOT NULL, tags TEXT NOT NULL, sources TEXT NOT NULL, card TEXT NOT NULL)"
+        " author TEXT NOT NULL, tags TEXT NOT NULL, sources TEXT NOT NULL, fingerprint TEXT NOT NULL,"
+        " card TEXT NOT NULL)"
     ),
     "CREATE UNIQUE INDEX doc_version ON doc(shard, id, version)",
     "CREATE INDEX doc_type ON doc(shard, status, type, created, id) WHERE known_until IS NULL",
     "CREATE INDEX doc_created ON doc(shard, created, id) WHERE known_until IS NULL",
+    "CREATE INDEX doc_fingerprint ON doc(shard, fingerprint) WHERE known_until IS NULL",
     "CREATE INDEX doc_always ON doc(shard, created, id) WHERE known_until IS NULL AND always_load = 1",
     *_words("live"),
     *_words("rest"),

@@ -14,6 +14,9 @@ from amem_core.services.search import search
 from amem_core.services.tokens import count_tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from amem_core.domain.entries import Entry
     from amem_core.domain.queries import Hit
     from amem_core.session import Session
 
@@ -21,6 +24,7 @@ LOWEST_BUDGET = 100
 HIGHEST_BUDGET = 100_000
 # One entry takes at most this share of the budget, so that a long one does not push out the others.
 _SHARE = 0.5
+_JOIN = "\n\n"
 
 
 def recall(session: Session, question: str, *, budget: int, domain: str | None, limit: int) -> Pack:
@@ -44,7 +48,16 @@ def recall(session: Session, question: str, *, budget: int, domain: str | None, 
     left_out: list[Hit] = []
     notices = list(result.notices)
     for hit in result.hits:
-        block = _block(session, hit, question, budget - count_tokens(_JOIN.join([*blocks, ""])), notices, budget)
+        entry = _entry(session, hit, notices)
+        told = () if entry is None else notices_of(entry, session.runtime.clock.now())
+        block = next(
+            (
+                block
+                for block in _blocks(entry, question, int(budget * _SHARE), told)
+                if count_tokens(_JOIN.join([*blocks, block])) <= budget
+            ),
+            None,
+        )
         if block is None:
             left_out.append(hit)
             continue
@@ -52,7 +65,7 @@ def recall(session: Session, question: str, *, budget: int, domain: str | None, 
         taken.append(hit)
     if left_out:
         notices.append(f"{len(left_out)} more were found and did not fit: get them by id, or ask with a larger budget")
-    text = "\n\n".join(blocks)
+    text = _JOIN.join(blocks)
     return Pack(
         question=question,
         text=text,
@@ -64,17 +77,18 @@ def recall(session: Session, question: str, *, budget: int, domain: str | None, 
     )
 
 
-def _block(session: Session, hit: Hit, question: str, room: int, share: int, notices: list[str]) -> str | None:
-    """Return the fenced block of one hit, cut until it costs at most ``room`` tokens; None when nothing fits."""
+def _entry(session: Session, hit: Hit, notices: list[str]) -> Entry | None:
     try:
-        entry = get(session, hit.id, version=hit.version, as_of=None).entry
+        return get(session, hit.id, version=hit.version, as_of=None).entry
     except AmemError as exc:
         notices.append(f"{hit.id} was found and could not be served: {exc}")
         return None
-    told = notices_of(entry, session.runtime.clock.now())
+
+
+def _blocks(entry: Entry | None, question: str, share: int, told: tuple[str, ...]) -> Iterator[str]:
+    """Yield the fenced block of an entry with less and less of its body, the last without any."""
+    if entry is None:
+        return
     for tokens in (share, share // 2, share // 4, 0):
         body = best_passages(entry.body, question, tokens) if tokens else ""
-        block = fence_entry(entry, body=body, notices=told)
-        if count_tokens(block) <= room:
-            return block
-    return None
+        yield fence_entry(entry, body=body, notices=told)

@@ -245,7 +245,7 @@ def _to_supersede(session: Session, domain: str, id: str, plan: _Plan) -> Curren
 
 def _same_text(session: Session, draft: Draft) -> Written | None:
     """Return the answer for an active entry that says the same already, when the session may read one."""
-    from amem_core.services.fingerprints import fingerprint
+    from amem_core.domain.fingerprints import fingerprint
 
     conditions = Conditions(
         fingerprint=fingerprint(type=draft.type, title=draft.title, summary=draft.summary, body=draft.body)

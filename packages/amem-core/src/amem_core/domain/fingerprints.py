@@ -6,7 +6,7 @@ import hashlib
 
 
 def fingerprint(*, type: str, title: str, summary: str, body: str) -> str:
-    """Return 32 hexadecimal digits that are equal for equal type, title, summary and body."""
+    """Return 32 hexadecimal digits that are equal only for equal type, title, summary and body."""
     whole = hashlib.sha256()
     for part in (type, title, summary, body):
         data = part.encode("utf-8", "surrogatepass")
