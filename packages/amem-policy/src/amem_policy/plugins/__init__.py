@@ -1,0 +1,1 @@
+"""Plugin modules: strings only, no engine."""
