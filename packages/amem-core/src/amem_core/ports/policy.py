@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from amem_core.domain.decisions import Decision
+from amem_core.domain.labels import Label
 from amem_core.domain.queries import ReadFilter
 
 
@@ -63,4 +64,20 @@ class Policy(Protocol):
 
     def close(self) -> None:
         """Release what is held. Idempotent."""
+        ...
+
+
+class SupportsInit(Protocol):
+    """What a policy offers beside the port when its grants live in the root, so that ``init`` can add to them."""
+
+    def init_domain(self, domain: str, label: Label | None) -> bool:
+        """Grant the owner a new domain whose entries are ``label`` by default, ``internal`` for None.
+
+        Returns False, and changes nothing, when the grants know the domain already. The next decision
+        rests on the new grants.
+
+        Raises:
+            ConfigError: the grants are broken.
+            UnavailableError: they cannot be written.
+        """
         ...
