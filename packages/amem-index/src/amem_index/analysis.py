@@ -35,12 +35,15 @@ _SPACELESS = (
 )
 # Joiners, directions, variation selectors, soft hyphens: they shape how a word is drawn, not what it is.
 _INVISIBLE = "[\u00ad\u034f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff]"
+# Signs that NFKC would turn into letters of the word before them.
+_RAISED = {0x2120: " ", 0x2122: " "}
 _UNPAIRED = "[\ud800-\udfff]"
-_APART = re.compile(r"[()\[\]{}<>\"`,;|\u00ab\u00bb\u201c-\u201f\u3001\u3002]+")
+_APART = re.compile(r"[()\[\]{}<>\"`,;|]+")
 _JOINT = re.compile(r"[-+#./:'_@&=~^*\\%$!?]")
 _NOT_PLAIN = re.compile(r"[^\w]|_")
 _BEFORE = "'*_!?:=&^%\\"
 _AFTER = "'*_!?:=&^\\.-/@~$"
+_NOT_OF_A_WORD = re.compile("[\x00-/:-`{-\x7f]+")  # Of ASCII in lower case; other separators are spaces by now.
 _ASCII_WORD = re.compile("[a-z0-9]+")
 
 _STOP = frozenset(  # Read as a text; as a list it would be a hundred lines.
@@ -60,14 +63,20 @@ def clean(text: str) -> str:
 
 
 def normalised(text: str) -> str:
-    """Return ``text`` in the form in which it is compared: NFKC, case folded, without what is not seen."""
+    """Return ``text`` in the form in which it is compared.
+
+    NFKC, case folded, without what is not seen, and with spaces for what is neither ASCII nor of a word.
+    """
     if text.isascii():
         return text.lower()
     import unicodedata  # noqa: PLC0415  (not needed for ASCII, which is most of what is asked)
 
-    text = _invisible().sub("", _unpaired().sub(" ", text))
+    text = _invisible().sub("", _unpaired().sub(" ", text).translate(_RAISED))
     text = unicodedata.normalize("NFKC", text).replace("\u2019", "'").replace("\u2010", "-")
-    return text.casefold()
+    text = text.casefold()
+    # FTS5's tables are older than many an emoji, and what they do not know they take for a letter.
+    apart = {ord(character): " " for character in set(text) if not _of_a_word(character)}
+    return text.translate(apart) if apart else text
 
 
 def segmented(text: str) -> str:
@@ -105,6 +114,15 @@ def expressions(text: str) -> tuple[str, ...]:
     together = " AND ".join(word.all for word in asked)
     some = " OR ".join(dict.fromkeys(part for word in asked for part in word.any))
     return tuple(dict.fromkeys((strictest, together, some)))
+
+
+@cache
+def _of_a_word(character: str) -> bool:
+    """Return whether a character is ASCII or, as ``TOKENIZER`` is told, a letter, a digit or a mark."""
+    import unicodedata  # noqa: PLC0415  (as above)
+
+    category = unicodedata.category(character)
+    return character.isascii() or category[0] in "LN" or category in {"Mn", "Mc", "Co"}
 
 
 # Large classes of characters take a millisecond to compile, and ASCII text, which is most, needs none.
@@ -224,18 +242,7 @@ def _parts(term: str) -> Iterator[str]:
     if term.isascii():
         yield from _ASCII_WORD.findall(term)
         return
-    import unicodedata  # noqa: PLC0415  (as above)
-
-    word = ""
-    for character in term:
-        category = unicodedata.category(character)
-        if category[0] in "LN" or category in {"Mn", "Mc", "Co"}:
-            word += character
-        elif word:
-            yield word
-            word = ""
-    if word:
-        yield word
+    yield from _NOT_OF_A_WORD.sub(" ", term).split()
 
 
 def _encoded(term: str) -> str:

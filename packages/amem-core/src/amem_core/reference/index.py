@@ -18,7 +18,8 @@ from amem_core.errors import InvalidError, UnavailableError
 from amem_core.ports.index import IndexCapabilities
 
 _UNPAIRED: Final = re.compile("[\ud800-\udfff]")
-_WORD: Final = re.compile(r"[^\W_]+")
+_APART: Final = re.compile("[\ud800-\udfff\u2120\u2122]")
+_UNSEEN: Final = re.compile("[\u00ad\u200b-\u200f\ufe00-\ufe0f]")
 # Scripts without spaces: there a word is any piece of a run.
 _RUN: Final = re.compile(
     "[\u0e01-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17dd\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -239,18 +240,24 @@ class _Question:
 
 
 def _folded(text: str) -> str:
-    return unicodedata.normalize("NFKC", _UNPAIRED.sub(" ", text)).casefold().replace("\u2019", "'")
+    seen = _UNSEEN.sub("", _APART.sub(" ", text))
+    return unicodedata.normalize("NFKC", seen).casefold().replace("\u2019", "'")
 
 
 def _pieces(text: str) -> list[str]:
     spaced = _RUN.sub(" ", text)
-    return [*_RUN.findall(text), *_WORD.findall(spaced)]
+    return [*_RUN.findall(text), *_words(spaced)]
 
 
 def _count(word: str, text: str) -> int:
     if _RUN.fullmatch(word):
         return text.count(word)
-    return _WORD.findall(_RUN.sub(" ", text)).count(word)
+    return _words(_RUN.sub(" ", text)).count(word)
+
+
+def _words(text: str) -> list[str]:
+    """Return the runs of letters, digits and marks."""
+    return "".join(c if unicodedata.category(c)[0] in "LNM" else " " for c in text).split()
 
 
 def _apart(term: str, text: str) -> bool:
