@@ -101,5 +101,5 @@ class _Writer:
         for seq, event in enumerate(events, len(self._lines) + 1):
             placed.append(link(previous, domain=self._domain, seq=seq, event=event))
             previous = placed[-1].chain
-        self._lines += map(encode_event, placed)
+        self._lines += [encode_event(event) for event in placed]  # At once, so that no reader sees half of them.
         return placed

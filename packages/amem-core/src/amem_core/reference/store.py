@@ -83,7 +83,8 @@ class MemoryStore:
         versions = kept.entries.get(id, {})
         written = versions.get(version.version)
         if written is not None and _digest(written) == version.digest:
-            kept.staged.pop((id, version.version), None)
+            if kept.staged.get((id, version.version), ("",))[0] == version.digest:
+                del kept.staged[id, version.version]
             return
         current = kept.current(id)
         digest = None if current is None else _digest(current)
