@@ -47,6 +47,8 @@ class Runtime:
         self._decisions: int | None = None
         # Domains whose index and staging this process has found whole, or made so.
         self.settled: set[str] = set()
+        # Domains whose ledger this process has found with nothing left to carry to the log, or made so.
+        self.carried: set[str] = set()
 
     @classmethod
     def open(cls, root: str, *, clock: Clock | None, ids: Ids | None, environ: Mapping[str, str]) -> Runtime:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amem_core.errors import CorruptionError
+from amem_core.errors import CorruptionError, UnavailableError
 from amem_core.services import committing
 
 if TYPE_CHECKING:
@@ -51,6 +51,16 @@ def follow(runtime: Runtime, domain: str, head: int) -> None:
 
 
 def look(runtime: Runtime, domain: str) -> None:
-    """Before the ledger is read: follow the log where another process or a crash left it behind."""
+    """Before the ledger is used: follow the log, and carry, once per process, what a crash left in the outbox."""
     committing.look(runtime, domain)
     follow(runtime, domain, runtime.log.head(domain))
+    if domain in runtime.carried:
+        return
+    if runtime.ledger.outgoing(domain, limit=1):
+        try:
+            with runtime.log.writer(domain, wait=0) as writer:
+                carry(runtime, domain, writer)
+        except UnavailableError:
+            # The domain's writer of this moment carries it with its own.
+            return
+    runtime.carried.add(domain)
