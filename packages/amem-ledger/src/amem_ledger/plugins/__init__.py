@@ -1,0 +1,1 @@
+"""What this distribution brings, declared in strings: importing these modules imports no driver."""
