@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from amem_core.ports.tools import Tools
+
 
 @dataclass(frozen=True)
 class Site:
@@ -70,4 +72,16 @@ class OpeningHarness(Harness, Protocol):
 
     def open(self, site: Site) -> Opened:
         """Return a newly opened port on ``site``."""
+        ...
+
+
+class ToolsHarness(Harness, Protocol):
+    """The harness of a host of tools: the port has no way to add one, so the harness brings four."""
+
+    def equip(self, backend: Tools) -> None:
+        """Make these tools callable on the host.
+
+        ``echo`` answers ``{"config": config, "arguments": arguments}``; ``strict`` refuses every
+        argument with ``InvalidError``; ``broken`` fails; ``nonsense`` answers what is no JSON.
+        """
         ...

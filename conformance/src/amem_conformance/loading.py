@@ -9,15 +9,16 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
 from amem_conformance.harness import Harness, Opened, OpeningHarness, Raw, Site
 from amem_conformance.manifest import PORTS
-from amem_core.errors import ConfigError, PluginConflictError, PluginLoadError, PluginNotFoundError
+from amem_core.errors import ConfigError, InvalidError, PluginConflictError, PluginLoadError, PluginNotFoundError
 from amem_core.plugins.loader import load_backend, open_backend
+from amem_core.reference.tools import MemoryTools
 
 GROUP: Final = "amem.conformance"
 
@@ -51,6 +52,30 @@ class MemoryHarness:
     def raw(self, site: Site) -> Raw | None:  # noqa: ARG002  (the protocol's signature)
         """Return None: a reference adapter keeps no bytes."""
         return None
+
+    def equip(self, backend: MemoryTools) -> None:
+        """Register the tools that the suite calls."""
+        backend.register("echo", _echo)
+        backend.register("strict", _strict)
+        backend.register("broken", _broken)
+        backend.register("nonsense", _nonsense)
+
+
+def _echo(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"config": config, "arguments": arguments}
+
+
+def _strict(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    message = f"strict takes no {', '.join(arguments) or 'call'}"
+    raise InvalidError(message, hint="do not call it", config=len(config))
+
+
+def _broken(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"answer": config["is not there"], "arguments": arguments}
+
+
+def _nonsense(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"answer": {len(config), len(arguments)}}
 
 
 def port_of(key: str) -> str:
