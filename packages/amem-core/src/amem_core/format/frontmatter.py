@@ -178,6 +178,8 @@ def _scan_list(word: str, line: int) -> List | None:
     at, end = 1, len(word) - 1
     if word == "[]":
         return List(items, line)
+    if word[end] != "]":
+        return None
     while at < end:
         found = _FLOW_ITEM.match(word, at)
         if found is None:
@@ -190,7 +192,7 @@ def _scan_list(word: str, line: int) -> List | None:
         else:
             items.append(Scalar(item, line, plain=True))
         at = found.end()
-    return List(items, line) if at == end and word[end - 2 :] != ", ]" else None
+    return List(items, line) if at == end and items and not word.endswith(", ]") else None
 
 
 def load(text: str, first_line: int) -> dict[str, Node]:
