@@ -55,7 +55,7 @@ def refusal(error: errors.AmemError) -> dict[str, Any]:
 
 def wrong_arguments(tool: str, known: Iterable[str], error: ValidationError) -> dict[str, Any]:
     """Return the tool result for arguments that the schema refuses: field, rule and remedy, never the value."""
-    lines = []
+    lines: list[str] = []
     details = error.errors(include_url=False, include_input=False, include_context=False)
     for detail in details[:_MOST_FIELDS]:
         where = ".".join(str(part) for part in detail["loc"])[:_LONGEST_NAME] or "arguments"

@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -31,7 +31,8 @@ from amem_server.sessions import SESSION_HEADER, SessionPerClient
 from amem_server.tokens import Bearer, check_token, kept_token
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+    from types import FrameType
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -45,7 +46,6 @@ MOST_SESSIONS = 1000
 _PRINCIPAL = "http"
 _GOODBYE_SECONDS = 3
 _BACKLOG = 128
-_UNAUTHORIZED = 401
 
 
 def serve(
@@ -156,7 +156,7 @@ def build_app(
     )
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         try:
             async with manager.run():
                 yield
@@ -184,7 +184,13 @@ class _Guard:
             return
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if not self._authorized(given):
-            await _refuse(send, invalid=bool(given))
+            challenge = 'Bearer realm="amem"' + (', error="invalid_token"' if given else "")
+            message = "send the server's token as: Authorization: Bearer <token>"
+            await _refuse(send, 401, message, (b"www-authenticate", challenge.encode()))
+            return
+        if scope["method"] == "GET":
+            # A stream from the server would carry nothing, and keep its session from being idle.
+            await _refuse(send, 405, "this server sends no messages of its own", (b"allow", b"POST, DELETE"))
             return
         # What the SDK binds a session to: another principal finds no such session.
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=_PRINCIPAL, scopes=[]))
@@ -209,18 +215,10 @@ class _Guard:
         return ending
 
 
-async def _refuse(send: Send, *, invalid: bool) -> None:
-    """Answer 401, saying how to authenticate and nothing about the server."""
-    challenge = 'Bearer realm="amem"' + (', error="invalid_token"' if invalid else "")
-    body = json.dumps(
-        {"error": "unauthorized", "message": "send the server's token as: Authorization: Bearer <token>"}
-    ).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"www-authenticate", challenge.encode()),
-    ]
-    await send({"type": "http.response.start", "status": _UNAUTHORIZED, "headers": headers})
+async def _refuse(send: Send, status: int, message: str, header: tuple[bytes, bytes]) -> None:
+    body = json.dumps({"message": message}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), header]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -230,7 +228,7 @@ def _log_address(url: str, token_file: str | None) -> None:
 
 
 @contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
+def _listening(host: str, port: int) -> Generator[socket.socket]:
     plain = host.removeprefix("[").removesuffix("]")
     family = socket.AF_INET6 if ":" in plain else socket.AF_INET
     try:
@@ -243,19 +241,21 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 @contextmanager
-def _quiet_signals() -> Iterator[None]:
+def _quiet_signals() -> Generator[None]:
     """Make the two signals that stop the server mean nothing else: uvicorn raises them again when it has stopped."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before: dict[int, Any] = {
-        number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    before = {number: signal.signal(number, _ignore) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing: unlike ``SIG_IGN``, this is not inherited by a child."""
 
 
 def _bracketed(host: str) -> str:
