@@ -3,12 +3,13 @@
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from amem_core.domain.labels import Label, Status, Tier
 from amem_core.domain.queries import Conditions
 from amem_core.errors import InvalidError
 from amem_core.services.filters import OPERATORS, parse_filter
-from hypothesis import given
-from hypothesis import strategies as st
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 NEXT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -142,29 +143,18 @@ def test_an_endless_expression_is_refused():
     assert "at most 4000" in str(refusal("type = a and " * 1000))
 
 
-PIECES = st.sampled_from(
-    [*OPERATORS, *{o for many in OPERATORS.values() for o in many}, "and", "or", "not", "(", ")", ",", '"', "'", "\\"]
-    + [
-        "2026-01-01",
-        "0000-00-00",
-        "9999-12-31",
-        "0001-01-01T00:00+23:59",
-        "owner",
-        "raw",
-        "public",
-        "active",
-        "true",
-        "\x00",
-    ]
-)
+WORDS = ["and", "or", "not", "(", ")", ",", '"', "'", "\\", "\x00", "owner", "raw", "public", "active", "true"]
+TIMES = ["2026-01-01", "0000-00-00", "9999-12-31", "0001-01-01T00:00+23:59"]
+PIECES = st.sampled_from([*OPERATORS, *{o for many in OPERATORS.values() for o in many}, *WORDS, *TIMES])
+
+
+def conditions_or_remedy(text):
+    try:
+        return parse_filter(text)
+    except InvalidError as error:
+        return error.hint
 
 
 @given(st.text() | st.lists(PIECES | st.text(max_size=5), max_size=30).map(" ".join))
 def test_any_text_becomes_conditions_or_a_refusal_with_a_remedy(text):
-    try:
-        found = parse_filter(text)
-    except InvalidError as error:
-        assert str(error)
-        assert error.hint
-    else:
-        assert isinstance(found, Conditions)
+    assert conditions_or_remedy(text)

@@ -6,13 +6,14 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from types import MappingProxyType
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from amem_core.domain.entries import Entry
 from amem_core.domain.labels import Label, Status, Tier
 from amem_core.domain.plain import parse_day, parse_moment, parse_time, plain
 from amem_core.domain.results import Check, Reading
 from amem_core.errors import InvalidError
-from hypothesis import given
-from hypothesis import strategies as st
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -135,9 +136,13 @@ def test_a_time_is_no_day():
         parse_day("2026-01-01T12:00:00Z")
 
 
-@given(st.text())
-def test_any_text_is_a_time_or_refused(text):
+def instant_or_remedy(text):
     try:
-        assert parse_time(text).tzinfo is UTC
+        return parse_time(text)
     except InvalidError as error:
-        assert error.hint
+        return error.hint
+
+
+@given(st.text() | st.datetimes(timezones=st.timezones()).map(str))
+def test_any_text_is_a_time_or_refused_with_a_remedy(text):
+    assert instant_or_remedy(text)

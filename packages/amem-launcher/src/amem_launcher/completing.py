@@ -37,9 +37,8 @@ def ids(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
 
 
 def _record(ctx: click.Context) -> str:
-    given = ctx.find_root().params.get("root") or ctx.params.get("root")
     try:
-        root = find_root(given or getattr(ctx.obj, "root", None), os.environ)
+        root = find_root(getattr(ctx.obj, "root", None), os.environ)
     except AmemError:
         return os.devnull
     return os.path.join(root, "record")

@@ -34,7 +34,7 @@ def command(ctx: click.Context, paths: tuple[str, ...], domain: str, dry_run: bo
     else:
         would = "would be " if done.dry_run else ""
         output.out(
-            f"{done.files} files: {would}written {done.written}, changed {done.changed},"
+            f"files: {done.files}; sections {would}written {done.written}, changed {done.changed},"
             f" archived {done.archived}; unchanged {done.unchanged}"
         )
     output.broken(done.broken)

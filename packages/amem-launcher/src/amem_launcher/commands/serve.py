@@ -33,7 +33,8 @@ class _Address(ParamType):
     examples="""
 amem serve                                       a harness runs this
 amem serve --domain my-project --destination model
-AMEM_TOKEN=... amem serve --http 127.0.0.1:8420 --token-env AMEM_TOKEN
+amem serve --http 127.0.0.1:8420                 with a token that it keeps in the root
+AMEM_TOKEN=... amem serve --http 10.0.0.5:8420 --token-env AMEM_TOKEN
 """,
 )
 @click.option(
@@ -44,33 +45,59 @@ AMEM_TOKEN=... amem serve --http 127.0.0.1:8420 --token-env AMEM_TOKEN
 )
 @domain_option("Serve this domain only.  [repeatable]", multiple=True)
 @click.option(
-    "--token-env", metavar="NAME", help="With --http: the environment variable that holds the token that clients send."
+    "--token-env", metavar="NAME", help="With --http: the environment variable that holds the clients' token."
+)
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    metavar="NAME",
+    multiple=True,
+    help="With --http: another name or address by which clients reach it.  [repeatable]",
 )
 @click.pass_context
-def command(
+def command(  # noqa: PLR0917  (click passes every option by its name)
     ctx: click.Context,
     http: tuple[str, int] | None,
     destination: str | None,
     domains: tuple[str, ...],
     token_env: str | None,
+    allowed_hosts: tuple[str, ...],
 ) -> None:
     """Serve until the input ends or a signal comes."""
     narrowed = domains or None
     if http is None:
-        if token_env is not None:
-            raise Refused(
-                "--token-env goes with --http", hint="leave it out: on standard input nobody else can connect"
-            )
+        if token_env is not None or allowed_hosts:
+            option = "--token-env" if token_env is not None else "--allowed-host"
+            raise Refused(f"{option} goes with --http", hint="leave it out: on standard input nobody else can connect")
         with state(ctx).open() as memory:
             from amem_server.stdio import serve
 
             serve(memory, destination=destination, domains=narrowed)
         return
+    host, port = http
     token = _token(token_env)
     with state(ctx).open() as memory:
         from amem_server.http import serve as serve_http
 
-        serve_http(memory, host=http[0], port=http[1], token=token, destination=destination, domains=narrowed)
+        serve_http(
+            memory,
+            host=host,
+            port=port,
+            token=token,
+            destination=destination,
+            domains=narrowed,
+            allowed_hosts=allowed_hosts,
+            announce=_announce,
+        )
+
+
+def _announce(url: str, token_file: str | None) -> None:
+    """Say where it listens and where the token is, never the token itself."""
+    from amem_launcher.output import say
+
+    say(f"serving at {url}; end with Ctrl-C")
+    if token_file is not None:
+        say(f"  every request carries the token that is in {token_file}")
 
 
 def _token(name: str | None) -> str | None:

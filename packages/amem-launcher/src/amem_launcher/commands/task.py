@@ -75,7 +75,8 @@ def create(  # noqa: PLR0917  (click passes every option by its name)
         output.answer(view)
         return
     output.out(view.task.id)
-    output.say("filed" if view.created else "it was filed before; nothing was changed")
+    if view.created:
+        output.say("filed")
     output.notices(view.notices)
 
 
@@ -154,7 +155,7 @@ def heartbeat(ctx: click.Context, id: str, fence: int, lease: float) -> None:
 
 @declare(
     "complete",
-    help="Complete a task. The result is kept as a handoff that cites it.",
+    help="Complete a task. The result is kept as an entry that cites it.",
     examples="""
 amem task complete mem-01k... --fence 3
 amem task complete mem-01k... --fence 3 --result-file result.md
@@ -169,7 +170,7 @@ def complete(ctx: click.Context, id: str, fence: int, result_file: str | None) -
     result = None if result_file is None else read_text(result_file, "--result-file")
     with state(ctx).open() as memory, owner(memory) as session:
         task = session.complete(id, fence=fence, result=result)
-    _moved(ctx, task)
+    _moved(ctx, task, "the result is kept as")
 
 
 @declare(
@@ -195,10 +196,10 @@ def release(ctx: click.Context, id: str, fence: int, note_file: str | None) -> N
     note = None if note_file is None else read_text(note_file, "--note-file")
     with state(ctx).open() as memory, owner(memory) as session:
         task = session.release(id, fence=fence, note=note)
-    _moved(ctx, task)
+    _moved(ctx, task, "the handoff is")
 
 
-def _moved(ctx: click.Context, task: Task) -> None:
+def _moved(ctx: click.Context, task: Task, left: str = "the last handoff is") -> None:
     """Print where a task stands after a step."""
     from amem_launcher import output
 
@@ -207,7 +208,7 @@ def _moved(ctx: click.Context, task: Task) -> None:
         return
     output.out(_line(task, ""))
     if task.handoff is not None:
-        output.say(f"the handoff is {task.handoff}")
+        output.say(f"{left} {task.handoff}")
 
 
 @declare("show", help="Show one task with its text.", examples="amem task show mem-01k...")
