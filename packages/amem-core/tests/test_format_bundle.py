@@ -97,7 +97,12 @@ def test_a_manifest_that_was_written_elsewhere_is_read():
         ("max_label: confidential", "max_label: public", 9, "above max_label"),
         ("max_label: confidential", "max_label: secret", 6, "max_label"),
         ("mem-01b", "mem-01a", 9, "stands twice"),
-        ("id: mem-01b", "id: MEM-01A", 9, "stands twice"),
+        (
+            "id: mem-01b, version: 3, path: entries/mem-01b",
+            "id: MEM-01A, version: 3, path: entries/mem-01a",
+            9,
+            "twice",
+        ),
         ("id: mem-01b", "id: x", 9, "not the id"),
         ("entries/mem-01b.md", "entries/mem-01a.md", 9, "path"),
         ("entries/mem-01b.md", "entries/../mem-01b.md", 9, "path"),
@@ -115,7 +120,7 @@ def test_a_manifest_that_was_written_elsewhere_is_read():
     ],
 )
 def test_a_manifest_that_breaks_a_rule_is_refused_with_its_line(old, new, line, reason, reader):
-    broken = text_of().replace(old, new) if old != "mem-01b" else text_of().replace("mem-01b", "mem-01a")
+    broken = text_of().replace(old, new)
     assert broken != text_of()
     with pytest.raises(FormatError) as caught:
         parse_manifest((broken + reader).encode())
@@ -127,11 +132,9 @@ def test_a_manifest_that_breaks_a_rule_is_refused_with_its_line(old, new, line, 
 @pytest.mark.parametrize("form", ["durable-memory/bundle/1", "durable-memory/bundle/next"])
 def test_a_newer_form_is_told_apart_from_a_broken_one(form):
     newer = text_of().replace("durable-memory/bundle/0", form).replace("domain: main\n", "")
-    with pytest.raises(UnknownFormatError, match="newer"):
-        try:
-            parse_manifest(newer.encode())
-        except UnknownFormatError as exc:
-            raise UnknownFormatError(exc.hint) from exc
+    with pytest.raises(UnknownFormatError) as caught:
+        parse_manifest(newer.encode())
+    assert "newer" in caught.value.hint
 
 
 @pytest.mark.parametrize(
