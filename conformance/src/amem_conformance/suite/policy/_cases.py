@@ -38,6 +38,8 @@ ceiling = "confidential"
 """
 
 ABSENT = object()
+_LIST: list[object] = []
+_OBJECT: dict[str, object] = {}
 
 
 def agent(**changed: object) -> dict[str, Any]:
@@ -154,12 +156,12 @@ READS = [
     no("read:label", "owner-to-a-model", "read", owner(destination="model"), entry(label="restricted"), "restricted"),
     *(
         no("read:label", f"label-{word!r}", "read", owner(), entry(label=word))
-        for word in (None, False, 0, 3, "", "secret", [], {})
+        for word in (None, False, 0, 3, "", "secret", _LIST, _OBJECT)
     ),
     no("read:label", "label-left-out", "read", owner(), entry(label=ABSENT)),
     *(
         no("read:label", f"ceiling-{word!r}", "read", owner(ceiling=word), entry())
-        for word in (None, False, 0, 3, "", [])
+        for word in (None, False, 0, 3, "", _LIST)
     ),
     no("read:label", "ceiling-left-out", "read", owner(ceiling=ABSENT), entry()),
     no("read:domain", "unknown", "read", owner(), entry(domain="elsewhere"), "elsewhere"),
@@ -293,12 +295,12 @@ WRITES = [
         ),
         *(
             no("write:label", f"{action}-label-{word!r}", action, owner(), draft(label=word))
-            for word in (False, 0, 1, "", "secret", [])
+            for word in (False, 0, 1, "", "secret", _LIST)
         ),
         no("write:label", f"{action}-label-left-out", action, agent(), draft(label=ABSENT)),
         *(
             no("write:label", f"{action}-session-label-{word!r}", action, agent(label=word), draft())
-            for word in (None, False, 0, "", [])
+            for word in (None, False, 0, "", _LIST)
         ),
         no("write:label", f"{action}-session-label-left-out", action, agent(label=ABSENT), draft()),
         no("write:domain", f"{action}-elsewhere", action, owner(), draft(domain="elsewhere"), "elsewhere"),
@@ -354,7 +356,7 @@ REPLACEMENTS = [
     ),
     *(
         no("write:replace", f"replaces-{word!r}", "write", agent(), draft(replaces=word))
-        for word in (False, 0, "", [], {})
+        for word in (False, 0, "", _LIST, _OBJECT)
     ),
     no("write:replace", "replaces-left-out", "write", agent(), draft(replaces=ABSENT)),
     no("write:policy", "agent", "write", agent(), draft(type="policy"), "owner"),
