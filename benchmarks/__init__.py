@@ -1,0 +1,1 @@
+"""Figures: ratios to the raw engine, measured interleaved in one run."""
