@@ -120,7 +120,9 @@ class Runtime:
         tools: Tools = self._port("tools")
         return tools
 
-    def decide(self, action: str, session: Mapping[str, Any], resource: Mapping[str, Any]) -> Decision:
+    def decide(
+        self, action: str, session: Mapping[str, Any], resource: Mapping[str, Any], *, about: str | None = None
+    ) -> Decision:
         """Ask the policy and log what it decided, before anything is done on the strength of it.
 
         Raises:
@@ -134,6 +136,7 @@ class Runtime:
             "destination": session["destination"],
             "session_label": session["label"],
             "resource": resource,
+            "about": about,
             "allowed": decision.allowed,
             "rules": decision.rules,
             "reasons": decision.reasons,

@@ -49,7 +49,9 @@ class Session:
     arguments that break a rule; what else it raises is said there.
     """
 
-    def __init__(self, runtime: Runtime, *, author: str, destination: str | None, domains: tuple[str, ...] | None) -> None:
+    def __init__(
+        self, runtime: Runtime, *, author: str, destination: str | None, domains: tuple[str, ...] | None
+    ) -> None:
         self.runtime = runtime
         self.author = author
         self.destination = destination
@@ -80,8 +82,10 @@ class Session:
             "ceiling": str(self.ceiling),
         }
 
-    def decide(self, action: str, resource: Mapping[str, Any]) -> Decision:
+    def decide(self, action: str, resource: Mapping[str, Any], *, about: str | None = None) -> Decision:
         """Ask the policy, log the decision, and return it when it allows.
+
+        ``about`` is an id for the log alone, where the decision is the same for all of a kind.
 
         Raises:
             DeniedError: the policy refused; the message holds its reasons.
@@ -89,7 +93,7 @@ class Session:
         if self._closed:
             message = "the session is closed"
             raise InvalidError(message, hint="open another with Memory.session")
-        decision = self.runtime.decide(action, self._facts(), resource)
+        decision = self.runtime.decide(action, self._facts(), resource, about=about)
         if not decision.allowed:
             raise DeniedError(
                 f"{action} refused: {'; '.join(decision.reasons) or 'no rule allows it'}",
@@ -295,7 +299,12 @@ class Session:
         return show(self, id)
 
     def tasks(
-        self, *, domain: str | None = None, statuses: Sequence[TaskStatus] = (), after: str | None = None, limit: int = 100
+        self,
+        *,
+        domain: str | None = None,
+        statuses: Sequence[TaskStatus] = (),
+        after: str | None = None,
+        limit: int = 100,
     ) -> list[TaskNode]:
         """Return tasks by id, behind ``after``, each with its title and no children."""
         from amem_core.services.tasks import list_tasks

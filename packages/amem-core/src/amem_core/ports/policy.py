@@ -31,7 +31,7 @@ class Policy(Protocol):
     ``write``       ``{"domain", "type", "label": asked or null, "replaces": {"author", "tier", "label"} | null}``.
                     Obligations: ``label``, the label that the entry takes
     ``file_task``   ``{"domain", "label": asked or null, "origin"}``. Obligations: ``label``
-    ``claim``, ``heartbeat``, ``complete``, ``release``   ``{"id", "domain", "label"}``
+    ``claim``, ``heartbeat``, ``complete``, ``release``   ``{"domain", "label"}``
     ``export``      ``{"domain", "max_label"}``. Obligations: ``max_label``
     ``import``      ``{"domain", "highest_label"}``
     ``reindex``, ``erase``   ``{"domain"}`` and, for erase, ``id``, ``reason``

@@ -35,9 +35,13 @@ def carry(runtime: Runtime, domain: str, writer: LogWriter) -> None:
     """
     ledger = runtime.ledger
     follow(runtime, domain, writer.head)
-    while outgoing := ledger.outgoing(domain, limit=_BATCH):
-        writer.append([item.event for item in outgoing])
-        ledger.relayed(domain, number=outgoing[-1].number, through=writer.head)
+    carried = _BATCH
+    while carried == _BATCH:
+        outgoing = ledger.outgoing(domain, limit=_BATCH)
+        carried = len(outgoing)
+        if outgoing:
+            writer.append([item.event for item in outgoing])
+            ledger.relayed(domain, number=outgoing[-1].number, through=writer.head)
 
 
 def follow(runtime: Runtime, domain: str, head: int) -> None:
@@ -51,11 +55,11 @@ def follow(runtime: Runtime, domain: str, head: int) -> None:
 
 
 def look(runtime: Runtime, domain: str) -> None:
-    """Before the ledger is used: follow the log, and carry, once per process, what a crash left in the outbox."""
+    """Before the ledger is used, once per process: follow the log, and carry what a crash left in the outbox."""
     committing.look(runtime, domain)
-    follow(runtime, domain, runtime.log.head(domain))
     if domain in runtime.carried:
         return
+    follow(runtime, domain, runtime.log.head(domain))
     if runtime.ledger.outgoing(domain, limit=1):
         try:
             with runtime.log.writer(domain, wait=0) as writer:

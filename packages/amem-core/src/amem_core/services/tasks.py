@@ -98,7 +98,7 @@ def claim_next(session: Session, *, domain: str | None, lease: timedelta | float
         held(session, domain)
     readable = session.readable.narrowed(domain)
     for name in readable.domains:
-        session.decide("claim", {"id": None, "domain": name, "label": str(session.label)})
+        session.decide("claim", {"domain": name, "label": str(session.label)})
         relaying.look(runtime, name)
     tasks = runtime.ledger.claim_next(
         readable, holder=session.author, lease=length, now=runtime.clock.now(), limit=limit
@@ -248,7 +248,8 @@ def _reach(session: Session, action: str, id: str) -> Task:
     """
     id = check_entry_id(id)
     runtime = session.runtime
-    for name in session.readable.domains:
+    held_domains = session.readable.domains
+    for name in held_domains:
         relaying.look(runtime, name)
     missing = f"there is no task {id}"
     hint = "amem task list shows the tasks; over MCP, claim_next gives one"
@@ -256,12 +257,12 @@ def _reach(session: Session, action: str, id: str) -> Task:
         task = runtime.ledger.get(id, now=runtime.clock.now())
     except NotFoundError as exc:
         raise NotFoundError(missing, hint=hint) from exc
-    if task.domain not in session.readable.domains:
+    if task.domain not in held_domains:
         raise NotFoundError(missing, hint=hint)
-    resource = {"id": task.id, "domain": task.domain, "label": str(task.label)}
+    resource = {"domain": task.domain, "label": str(task.label)}
     if action == "read":
-        resource.update(status="active", type="task")
-    session.decide(action, resource)
+        resource.update(id=task.id, status="active", type="task")
+    session.decide(action, resource, about=task.id)
     return task
 
 
@@ -279,13 +280,14 @@ def _view(
 
 
 def _text_of(session: Session, task: Task, notices: tuple[str, ...]) -> tuple[Entry | None, tuple[str, ...]]:
-    if not session.readable.allows(task.domain, task.label):
+    readable = session.readable
+    if not readable.allows(task.domain, task.label):
         return None, (*notices, f"its text is {task.label}, above this session's ceiling {session.ceiling}")
     try:
         entry = committing.load(session.runtime, task.domain, task.id).entry
     except (NotFoundError, FormatError) as exc:
         return None, (*notices, f"its text cannot be served: {exc}")
-    if not session.readable.allows(task.domain, entry.classification):
+    if not readable.allows(task.domain, entry.classification):
         return None, (*notices, f"its text is {entry.classification}, above this session's ceiling {session.ceiling}")
     if entry.status is Status.erased:
         return None, (*notices, "its text was erased")
