@@ -20,6 +20,10 @@ _EPOCH_DAY = date(1970, 1, 1)
 _DAY = 86_400_000_000
 _TICK = timedelta(microseconds=1)
 _DATE_LENGTH = 10
+# Looking a member up by its value costs several times as much, and a search does it for each hit.
+_LABELS = tuple(Label)
+_TIERS = tuple(Tier)
+_STATUSES = {status.value: status for status in Status}
 
 HIT_COLUMNS = "d.id, d.version, d.type, d.author, d.shown, d.tier, d.status, d.created, d.card"
 
@@ -93,9 +97,9 @@ def hit(row: tuple[Any, ...], score: float = 0.0) -> Hit:
         title=title,
         summary=summary,
         author=author,
-        label=Label(label),
-        tier=Tier(tier),
-        status=Status(status),
+        label=_LABELS[label],
+        tier=_TIERS[tier],
+        status=_STATUSES[status],
         created=_EPOCH + timedelta(microseconds=created),
         updated=_EPOCH + timedelta(microseconds=updated),
         digest=digest,

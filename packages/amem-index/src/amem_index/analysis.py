@@ -13,7 +13,7 @@ so two things are done here before it sees a text:
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ TOKENIZER = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
 # Beyond this many distinct words a question is cut: a pasted page asks no more than its beginning.
 _MOST_WORDS = 128
 _LONGEST_EXACT = 80
+_REMEMBERED = 4096
 
 # Han, Hiragana, Katakana, Hangul, Thai, Lao, Khmer and Myanmar: letters and marks, no punctuation.
 _SPACELESS = (
@@ -90,14 +91,10 @@ def exact_terms(texts: Iterable[str]) -> str:
     for text in texts:
         spaced = text if text.isascii() else _run().sub(" ", text)
         for chunk in dict.fromkeys(spaced.split()):
-            if chunk.isalnum():
-                continue
-            for term in _terms(chunk):
-                if _JOINT.search(term):
-                    found[term] = None
-                    if "/" in term:
-                        found.update((part, None) for part in term.split("/") if _JOINT.search(part))
-    return " ".join(filter(None, map(_encoded, found)))
+            if not chunk.isalnum():
+                exact = _exact_again if len(chunk) <= _LONGEST_EXACT else _exact
+                found.update(dict.fromkeys(exact(chunk)))
+    return " ".join(found)
 
 
 def expressions(text: str) -> tuple[str, ...]:
@@ -139,6 +136,20 @@ def _invisible() -> re.Pattern[str]:
 @cache
 def _unpaired() -> re.Pattern[str]:
     return re.compile(_UNPAIRED)
+
+
+def _exact(chunk: str) -> tuple[str, ...]:
+    """Return the encoded terms with symbols that a chunk between spaces holds."""
+    found: list[str] = []
+    for term in _terms(chunk):
+        if _JOINT.search(term):
+            parts = [part for part in term.split("/") if _JOINT.search(part)] if "/" in term else []
+            found += [encoded for encoded in map(_encoded, (term, *parts)) if encoded]
+    return tuple(found)
+
+
+# Most of what symbols join comes again and again; what is long does not, and is not worth its memory.
+_exact_again = lru_cache(_REMEMBERED)(_exact)
 
 
 class _Word:
