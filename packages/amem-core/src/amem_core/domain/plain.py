@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 from amem_core.errors import InvalidError
 
@@ -54,11 +54,11 @@ def _scalar(value: object) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else _infinite(value)
     if isinstance(value, Mapping):
-        return {_key(name): plain(item) for name, item in value.items()}
+        return {_key(name): plain(item) for name, item in cast("Mapping[object, object]", value).items()}
     if isinstance(value, set | frozenset):
-        return sorted((plain(item) for item in value), key=str)
+        return sorted((plain(item) for item in cast("set[object]", value)), key=str)
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain(item) for item in cast("list[object]", value)]
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):

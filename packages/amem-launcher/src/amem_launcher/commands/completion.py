@@ -13,8 +13,8 @@ from amem_launcher.framework import command as declare
     wordy=True,
     help="Print a script that completes amem's commands, options, domains and ids in a shell.",
     examples="""
-eval "$(amem completion bash)"                                    in ~/.bashrc
-eval "$(amem completion zsh)"                                     in ~/.zshrc
+eval "$(amem completion bash)"  # in ~/.bashrc
+eval "$(amem completion zsh)"  # in ~/.zshrc
 amem completion fish > ~/.config/fish/completions/amem.fish
 """,
 )

@@ -14,7 +14,7 @@ from amem_launcher.params import LABELS, domain_option
     help="Write a domain's current entries into a bundle: a new or empty directory with a manifest of digests.",
     examples="""
 amem export --domain my-project --to ./bundle
-amem export --domain my-project --to ./bundle --max-label internal     leave out what stands higher
+amem export --domain my-project --to ./bundle --max-label internal  # leave out what stands higher
 """,
 )
 @domain_option("The domain to export.", required=True)

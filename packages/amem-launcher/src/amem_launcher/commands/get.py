@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 amem get mem-01k...
 amem get mem-01k... --version 1
 amem get mem-01k... --as-of 2026-06-30T12:00:00Z
-amem get mem-01k... --fenced                as it is put into a model's context, marked as data
+amem get mem-01k... --fenced  # as it is put into a model's context, marked as data
 amem get mem-01k... --json | jq -r .entry.body
 """,
 )

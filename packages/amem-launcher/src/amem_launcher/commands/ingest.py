@@ -15,7 +15,7 @@ from amem_launcher.params import domain_option
     " nothing else. A file that cannot be read is reported and stops no other; the exit code is then 1.",
     examples="""
 amem ingest docs/ README.md --domain my-project
-amem ingest docs/ --domain my-project --dry-run     say what would be done
+amem ingest docs/ --domain my-project --dry-run  # say what would be done
 """,
 )
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())

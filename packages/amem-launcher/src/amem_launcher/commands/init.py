@@ -15,14 +15,14 @@ from amem_launcher.params import LABELS, domain_option
     "init",
     help="Make the root a root if it is none, and add a domain to it. Doing it again changes nothing.",
     examples="""
-amem init --domain notes                    in the nearest .amem above here, else in ~/.amem
-amem --root .amem init --domain my-project  a root of this directory's own
+amem init --domain notes  # in the nearest .amem above here, else in ~/.amem
+amem --root .amem init --domain my-project  # a root of this directory's own
 amem init --domain clients --label confidential
 """,
 )
 @domain_option("The domain to add.", required=True)
 @click.option(
-    "--label", type=click.Choice(LABELS), help="The lowest label of what is written there.  [default: internal]"
+    "--label", type=click.Choice(LABELS), help="The default label of what is written there.  [default: internal]"
 )
 @click.pass_context
 def command(ctx: click.Context, domain: str, label: str | None) -> None:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 amem search "claim lease"
 amem search C++ --domain notes --type decision --limit 3
 amem search release --filter 'tag in (ci, build) and created >= 2026-01-01 and tier >= curated'
-amem search release --depth sections        with the text that answers
-amem search release --as-of 2026-06-30      from what was known when that day began (UTC)
-amem search -- --dry-run                    a query that begins with a dash
+amem search release --depth sections  # with the text that answers
+amem search release --as-of 2026-06-30  # from what was known when that day began (UTC)
+amem search -- --dry-run  # a query that begins with a dash
 """,
 )
 @click.argument("query")

@@ -31,9 +31,9 @@ class _Address(ParamType):
     help="Serve the memory to an agent over MCP: one session on standard input and output, or many over HTTP."
     " An agent's harness starts it; it ends when its input ends.",
     examples="""
-amem serve                                       a harness runs this
+amem serve  # a harness runs this
 amem serve --domain my-project --destination model
-amem serve --http 127.0.0.1:8420                 with a token that it keeps in the root
+amem serve --http 127.0.0.1:8420  # with a token that it keeps in the root
 AMEM_TOKEN=... amem serve --http 10.0.0.5:8420 --token-env AMEM_TOKEN
 """,
 )

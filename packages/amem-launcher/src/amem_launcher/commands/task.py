@@ -247,7 +247,7 @@ def show(ctx: click.Context, id: str) -> None:
     examples="""
 amem task list
 amem task list --domain my-project --status ready --status claimed
-amem task list --after mem-01k... --limit 1000      the next page
+amem task list --after mem-01k... --limit 1000  # the next page
 """,
 )
 @domain_option("Of this domain only.")
