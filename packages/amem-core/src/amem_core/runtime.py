@@ -64,6 +64,11 @@ class Runtime:
             raise NotFoundError(message, hint=f"amem --root {root} init --domain NAME")
         return cls(root, load_config(root), clock or SystemClock(), ids or SystemIds(), environ)
 
+    @property
+    def grants(self) -> str:
+        """The path of the file whose content is the policy's."""
+        return os.path.join(self.root, GRANTS)
+
     def _port(self, port: str) -> Any:
         opened = self._ports.get(port)
         if opened is None:

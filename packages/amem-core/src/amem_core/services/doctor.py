@@ -7,7 +7,6 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
-from amem_core.config import GRANTS
 from amem_core.domain.labels import Label
 from amem_core.domain.results import Check
 from amem_core.errors import AmemError, CorruptionError, FormatError
@@ -49,7 +48,7 @@ def _opens(runtime: Runtime, port: str) -> tuple[str, str, str]:
 
 
 def _private(runtime: Runtime) -> tuple[str, str, str]:
-    path = os.path.join(runtime.root, GRANTS)
+    path = runtime.grants
     if os.name == "posix" and stat.S_IMODE(os.stat(path).st_mode) & 0o022:
         return "alarm", f"others than the owner may change {path}", f"chmod go-w {path}"
     return "ok", path, ""
