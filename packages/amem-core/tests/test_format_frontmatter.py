@@ -14,7 +14,7 @@ from amem_core.errors import FormatError, InvalidError
 from amem_core.format import frontmatter
 from amem_core.format.frontmatter import List, Map, Scalar, Verbatim, parse, render_fields, split, value
 
-text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 tricky = st.sampled_from(
     [
         "yes", "No", "ON", "y", "null", "~", "", " ", "true", "1.10", "0x1F", "0o7", "017", "1_000", "+5", "-", "--",
@@ -26,7 +26,9 @@ tricky = st.sampled_from(
     ]
 )  # fmt: skip
 texts = text | tricky
-names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | tricky.filter(lambda name: len(name) <= 150)
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20) | tricky.filter(
+    lambda name: len(name) <= 150
+)
 numbers = st.integers(-(10**40), 10**40) | st.floats(allow_nan=False, allow_infinity=False)
 values = st.recursive(
     texts | numbers | st.booleans() | st.none(),
@@ -238,6 +240,8 @@ def test_text_made_verbatim_by_mistake_is_quoted_all_the_same():
         ("a: 1\nb: \ufeffx\n", 3, "U+FEFF"),
         ("a: " + "[" * 40 + "]" * 40 + "\n", 2, "deeper than 32"),
         ("a: " + "[" * 100_000 + "\n", 2, "nesting"),
+        ('a: 1\nb: "\\0"\n', 3, "NUL"),
+        ('a: "\\u0000"\n', 2, "NUL"),
         ("x" * 151 + ": 1\n", 2, "more than 150"),
         ("%YAML 1.1\na: yes\n", 2, ""),
         ("a: 1\n...\nb: 2\n", 3, ""),
@@ -258,7 +262,7 @@ def test_a_bomb_of_aliases_costs_nothing():
 
 @pytest.mark.parametrize(
     "unkeepable",
-    [float("nan"), float("inf"), object(), b"x", {1: 2}, {"k" * 151: 1}, {"a": {1, 2}}],
+    ["a\0", {"\0": 1}, float("nan"), float("inf"), object(), b"x", {1: 2}, {"k" * 151: 1}, {"a": {1, 2}}],
 )
 def test_a_value_that_frontmatter_cannot_keep_is_refused(unkeepable):
     with pytest.raises(InvalidError):

@@ -222,7 +222,7 @@ def test_every_line_of_a_document_is_in_one_section_or_is_a_heading(text):
         assert section.body == "" or section.body.endswith("\n")
         where = source.find(section.body.removesuffix("\n"), at)
         assert where >= at
-        at = where + len(section.body) - 1
+        at = where + len(section.body.removesuffix("\n"))
     kept = "".join(section.body + section.title + "".join(section.parents) for section in found)
     for word in ("text", "more text.", "code", "Setext"):
         assert kept.count(word) >= source.count(word)

@@ -60,6 +60,7 @@ _KNOWN = frozenset(FIELDS)
 _BREAKS = re.compile(r"[\n\r\x0b\x0c\x85\u2028\u2029]")
 _FOLD = re.compile(r"[ \t]*[\n\r\x0b\x0c\x85\u2028\u2029][\s]*")
 _NO_TEXT = re.compile(r"[\x00\ud800-\udfff]")
+_NO_LINE = re.compile(r"[\n\r\x0b\x0c\x85\u2028\u2029\x00\ud800-\udfff]")
 _SOURCE = re.compile(
     r"(?:file:|https?://|transcript:)\S.*|github:[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)?(?:[#@/:]\S*)?", re.IGNORECASE
 )
@@ -168,9 +169,7 @@ def check_form(entry: Entry) -> None:
     check_author(entry.author)
     if type(entry.version) is not int or not 1 <= entry.version <= MAX_VERSION:
         raise _wrong("version", entry.version, "an integer from 1")
-    _check_lines(entry)
-    check_text(entry.body, "body")
-    check_body(entry.body)
+    check_texts(entry)
     _check_times(entry)
     _check_scales(entry)
     for field, ids in (("supersedes", entry.supersedes), ("derived_from", entry.derived_from)):
@@ -184,7 +183,14 @@ def check_form(entry: Entry) -> None:
             raise InvalidError(message, hint=f"give it as {name}", field="extra")
 
 
-def _check_lines(entry: Entry) -> None:
+def check_texts(entry: Entry) -> None:
+    """Check the texts of an entry alone, where the rest is known to be sound.
+
+    Raises:
+        InvalidError: the message names the field, the rule and what it holds.
+    """
+    check_text(entry.body, "body")
+    check_body(entry.body)
     _check_line(entry.title, "title")
     if not entry.title.strip():
         message = "an entry needs a title"
@@ -207,6 +213,8 @@ def _check_items(lines: Iterable[str], field: str) -> None:
 def _check_line(text: object, field: str) -> None:
     if not isinstance(text, str):
         raise _wrong(field, text, "text")
+    if len(text) <= MAX_LINE and not _NO_LINE.search(text):
+        return
     check_text(text, field)
     _check_length(text, field)
     if _BREAKS.search(text):

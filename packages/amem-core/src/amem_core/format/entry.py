@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from amem_core.domain.entries import NOTHING, Entry
@@ -16,6 +17,7 @@ from amem_core.format.checks import (
     MAX_LINE,
     check_entry,
     check_form,
+    check_texts,
     clean_text,
     one_line,
 )
@@ -34,11 +36,10 @@ from amem_core.format.frontmatter import (
 from amem_core.format.frontmatter import (
     parse as parse_fields,
 )
-from amem_core.format.times import parse_date, parse_instant, parse_when, render_utc, render_when
+from amem_core.format.times import parse_date, parse_instant, parse_when, render_utc, render_when, to_utc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from datetime import datetime
 
 __all__ = ["FIELDS", "MAX_BODY", "MAX_LINE", "check_entry", "clean_text", "decode", "digest", "parse", "render"]
 
@@ -199,8 +200,8 @@ class _Reader:
             classification=self._label(fallback_label),
             trust_tier=self._read("trust_tier", Tier.parse) or Tier.raw,
             status=self._read("status", _status) or Status.active,
-            valid_from=self._read("valid_from", parse_when),
-            valid_until=self._read("valid_until", parse_when),
+            valid_from=self._read("valid_from", _valid),
+            valid_until=self._read("valid_until", _valid),
             source=self._lines("source"),
             confidence=self._read("confidence", _confidence),
             review_by=self._read("review_by", parse_date),
@@ -215,7 +216,7 @@ class _Reader:
             extra=extra or NOTHING,
         )
         try:
-            check_form(entry)
+            check_texts(entry)
         except InvalidError as exc:
             fail(self._at(str(exc.context.get("field", ""))), str(exc), exc.hint, exc)
         return entry
@@ -328,6 +329,13 @@ def _version(text: str) -> int:
         return int(text)
     message = f"{text[:60]!r} is not a version"
     raise InvalidError(message, hint="versions are integers from 1")
+
+
+def _valid(text: str) -> date | datetime:
+    when = parse_when(text)
+    if isinstance(when, datetime):
+        to_utc(when)
+    return when
 
 
 def _confidence(text: str) -> float:

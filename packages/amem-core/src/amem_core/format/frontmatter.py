@@ -134,7 +134,7 @@ def fail(line: int, reason: str, hint: str = "", cause: BaseException | None = N
 
 def scan(text: str, first_line: int) -> dict[str, Node] | None:
     """Return what ``load`` returns for a text of the form that amem writes, None for every other text."""
-    if _ODD.search(text):
+    if _ODD.search(text) or "\\u0000" in text:
         return None
     fields: dict[str, Node] = {}
     items: list[Node] | None = None
@@ -158,7 +158,7 @@ def scan(text: str, first_line: int) -> dict[str, Node] | None:
             fields[name] = List(items, number)
             continue
         items = None
-        node = _scan_list(word, number) if word.startswith("[") else _scan_scalar(word, number)
+        node = _scan_list(word, number) if word[:1] == "[" else _scan_scalar(word, number)
         if node is None:
             return None
         fields[name] = node
@@ -166,11 +166,15 @@ def scan(text: str, first_line: int) -> dict[str, Node] | None:
 
 
 def _scan_scalar(word: str, line: int) -> Scalar | None:
-    if word.startswith('"'):
-        return Scalar(json.loads(word), line, plain=False) if _QUOTED_ONLY.fullmatch(word) else None
-    if scalars.is_plain(word) or word in _PLAIN_WORDS or _TYPED_ONLY.fullmatch(word):
+    if word[:1] == '"':
+        return Scalar(_unquoted(word), line, plain=False) if _QUOTED_ONLY.fullmatch(word) else None
+    if _TYPED_ONLY.fullmatch(word) or scalars.is_plain(word) or word in _PLAIN_WORDS:
         return Scalar(word, line, plain=True)
     return None
+
+
+def _unquoted(word: str) -> str:
+    return str(json.loads(word)) if "\\" in word else word[1:-1]
 
 
 def _scan_list(word: str, line: int) -> List | None:
@@ -186,7 +190,7 @@ def _scan_list(word: str, line: int) -> List | None:
             return None
         item = found[1]
         if item[0] == '"':
-            items.append(Scalar(json.loads(item), line, plain=False))
+            items.append(Scalar(_unquoted(item), line, plain=False))
         elif item[-1] == " ":
             return None
         else:
@@ -278,6 +282,8 @@ class _Converter:
     def _scalar(self, node: Any, line: int) -> Scalar:
         if node.tag not in (_PLAIN_TAG, _TEXT_TAG):
             self._refuse_tag(node, line)
+        if "\0" in node.value:
+            fail(line, "a text holds NUL, which is no text", "remove it")
         text = node.value.translate(self._restore) if self._restore else node.value
         return Scalar(text, line, plain=node.tag == _PLAIN_TAG)
 

@@ -52,7 +52,7 @@ _BEYOND = (
 PLAIN_FIRST = rf"A-Za-z_(/$;{_BEYOND}"
 PLAIN_REST = rf" -~{_BEYOND}"
 FLOW_REST = rf" !$%&'()*+\-./0-9;<=>@A-Z\\^_`a-z|~{_BEYOND}"
-_PLAIN = re.compile(rf"[{PLAIN_FIRST}][{PLAIN_REST}]*")
+_PLAIN = re.compile(rf"(?!.*(?:: | #|[: ]\Z))[{PLAIN_FIRST}][{PLAIN_REST}]*")
 _FLOW_PLAIN = re.compile(rf"[{PLAIN_FIRST}][{FLOW_REST}]*")
 # Not shown, or shown as something else: controls, line separators, byte order marks, changes of direction.
 _HIDDEN = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
@@ -71,13 +71,7 @@ class Verbatim(str):
 
 def is_plain(text: str) -> bool:
     """Return whether ``text`` needs no quotes as a field's value and is text to every reader."""
-    return (
-        _PLAIN.fullmatch(text) is not None
-        and text[-1] not in ": "
-        and ": " not in text
-        and " #" not in text
-        and not is_word(text)
-    )
+    return _PLAIN.fullmatch(text) is not None and not is_word(text)
 
 
 def is_word(text: str) -> bool:
@@ -133,7 +127,13 @@ def resolve(text: str) -> None | bool | int | float | str:  # noqa: RUF036  (in 
 
 
 def quoted(text: str) -> str:
-    """Return ``text`` as a double-quoted scalar that is a JSON string as well."""
+    """Return ``text`` as a double-quoted scalar that is a JSON string as well.
+
+    Raises:
+        InvalidError: it holds NUL, which some backends cannot keep.
+    """
+    if "\0" in text:
+        raise _refusal("a field holds NUL, which is no text", "remove it")
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", _QUOTER.encode(text))
 
 
