@@ -21,8 +21,8 @@ _DAY = 86_400_000_000
 _TICK = timedelta(microseconds=1)
 _DATE_LENGTH = 10
 # Looking a member up by its value costs several times as much, and a search does it for each hit.
-_LABELS = tuple(Label)
-_TIERS = tuple(Tier)
+_LABELS: tuple[Label, ...] = tuple(Label)
+_TIERS: tuple[Tier, ...] = tuple(Tier)
 _STATUSES = {status.value: status for status in Status}
 
 HIT_COLUMNS = "d.id, d.version, d.type, d.author, d.shown, d.tier, d.status, d.created, d.card"
@@ -97,8 +97,8 @@ def hit(row: tuple[Any, ...], score: float = 0.0) -> Hit:
         title=title,
         summary=summary,
         author=author,
-        label=_LABELS[label],
-        tier=_TIERS[tier],
+        label=_LABELS[int(label)],
+        tier=_TIERS[int(tier)],
         status=_STATUSES[status],
         created=_EPOCH + timedelta(microseconds=created),
         updated=_EPOCH + timedelta(microseconds=updated),

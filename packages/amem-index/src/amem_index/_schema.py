@@ -20,7 +20,8 @@ def _words(table: str) -> tuple[str, str]:
 # A shard is one generation of one domain. state: 1 what readers see, 0 being built or left over.
 #
 # doc: one row per version. ``own`` is its label, ``shown`` the label that it carries; ``known_until`` is
-# NULL for the newest; times are microseconds since 1970 in UTC; ``tags`` and ``sources`` are lines.
+# NULL for the newest; times are microseconds since 1970 in UTC; ``tags`` and ``sources`` are lines;
+# ``fingerprint`` is equal for equal text.
 # ``competes`` says which table of words holds its text: the newest version of an active entry is in ``live``,
 # anything else in ``rest``, so that what may not answer costs a search nothing and sways no rank.
 STATEMENTS = (
