@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
+from amem_core.domain.events import Event
 from amem_core.errors import CorruptionError
-from amem_core.format.events import GENESIS, chain, decode_event
+from amem_core.format.events import GENESIS, chain, decode_event, encode_event
 
 if TYPE_CHECKING:
-    from amem_core.domain.events import Event
+    from amem_core.domain.events import NewEvent
 
 MORE: Final = b" "
 """Begins every line of a group but its last."""
@@ -80,6 +82,23 @@ def forward(fd: int, start: int, size: int) -> Iterator[tuple[int, bytes]]:
         for piece in pieces:
             yield line_at, piece
             line_at += len(piece) + 1
+
+
+def place(previous: str, domain: str, seq: int, event: NewEvent) -> tuple[Event, bytes]:
+    """Return the event in its place behind the chain ``previous``, and its line.
+
+    The same as ``link`` and ``encode_event``, with the canonical bytes made once and not twice, which is
+    half of what an append computes: the line is the chained bytes with the member ``chain`` put in.
+
+    Raises:
+        InvalidError: the time is naive, or ``data`` holds what is no JSON value.
+    """
+    draft = encode_event(Event(domain, seq, event.kind, event.subject, event.actor, event.time, event.data, ""))
+    # Quotes inside a string are escaped, and the only member before it is a string: this one is the member.
+    head, member, rest = draft.partition(b'"chain":"",')
+    link = sha256(previous.encode("ascii") + head + rest[:-1]).hexdigest()
+    placed = Event(domain, seq, event.kind, event.subject, event.actor, event.time, event.data, link)
+    return placed, head + member[:-2] + link.encode("ascii") + b'",' + rest
 
 
 def parse(line: bytes, domain: str) -> Event:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from amem_core.domain.names import check_domain
 from amem_core.errors import AmemError, CorruptionError, InvalidError, UnavailableError
-from amem_core.format.events import GENESIS, encode_event, link
+from amem_core.format.events import GENESIS
 from amem_core.ports.log import LogCapabilities, LogWriter
 from amem_store import _disk, _lines, _lock
 
@@ -33,7 +33,6 @@ _APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFO
 _Stamp = tuple[int, int, int]
 _Start = tuple[int, str | None]
 _Sync = Callable[[int], None]
-_Remember = Callable[[_lines.Tail], None]
 
 
 def open_log(root: str, settings: JsonlSettings) -> Log:  # noqa: ARG001  (the factory's signature)
@@ -51,23 +50,22 @@ class JsonlLog:
     def __init__(self, root: str, *, fdatasync: _Sync = _disk.fdatasync) -> None:
         state = os.path.join(os.path.abspath(root), "state")
         self._directory = os.path.join(state, "log")
-        self._locks = os.path.join(state, "locks")
-        self._fdatasync = fdatasync
+        self.locks = os.path.join(state, "locks")
+        self.sync = fdatasync
         self._busy: dict[str, threading.Lock] = {}
         # Immutable values that are replaced whole, so that threads need no lock to share them.
         self._tails: dict[str, tuple[_Stamp, _lines.Tail]] = {}
         self._reached: dict[str, tuple[int, int, int]] = {}
         with _disk.translated("make", self._directory):
-            if not os.path.isdir(self._directory) or not os.path.isdir(self._locks):
-                _make_all(state, self._locks, self._directory)
+            if not os.path.isdir(self._directory) or not os.path.isdir(self.locks):
+                _make_all(state, self.locks, self._directory)
 
     @property
     def capabilities(self) -> LogCapabilities:
         """Several processes may share the log."""
         return _CAPABILITIES
 
-    @contextmanager
-    def writer(self, domain: str, *, wait: float = 30.0) -> Generator[LogWriter]:
+    def writer(self, domain: str, *, wait: float = 30.0) -> AbstractContextManager[LogWriter]:
         """Become the domain's only writer, across threads and processes, and repair a torn tail.
 
         Raises:
@@ -75,35 +73,8 @@ class JsonlLog:
             CorruptionError: the last event is damaged; nothing was changed.
         """
         path = self._path(domain)
-        until = time.monotonic() + wait
-        busy = self._busy.setdefault(domain, threading.Lock())
-        if not (busy.acquire(timeout=wait) if wait > 0 else busy.acquire(blocking=False)):
-            raise _held(domain, wait)
-        try:
-            lock_path = os.path.join(self._locks, f"{domain}.lock")
-            with _disk.translated("lock", lock_path):
-                lock = _lock.acquire(lock_path, until - time.monotonic())
-            if lock is None:
-                raise _held(domain, wait)
-            try:
-                with _disk.translated("write", path):
-                    fd = os.open(path, _APPEND, _disk.OWNER_FILE)
-                try:
-                    with _disk.translated("repair", path):
-                        tail = self._repaired(fd, domain)
-                    writer = _Writer(
-                        _File(domain, path, fd), tail, self._fdatasync, lambda tail: self._remember(fd, domain, tail)
-                    )
-                    try:
-                        yield writer
-                    finally:
-                        writer.end()
-                finally:
-                    os.close(fd)
-            finally:
-                _lock.release(lock)
-        finally:
-            busy.release()
+        busy = self._busy.get(domain) or self._busy.setdefault(domain, threading.Lock())
+        return _Writer(self, domain, path, busy, wait)
 
     def head(self, domain: str) -> int:
         """Return the sequence number of the last event, 0 for none, from the file's last lines.
@@ -118,7 +89,7 @@ class JsonlLog:
             if fd is None:
                 return 0
             try:
-                return self._tail(fd, domain).seq
+                return self.tail(fd, domain).seq
             finally:
                 os.close(fd)
 
@@ -148,7 +119,7 @@ class JsonlLog:
         """Nothing is held. Idempotent."""
 
     def _path(self, domain: str) -> str:
-        return os.path.join(self._directory, check_domain(domain) + _SUFFIX)
+        return f"{self._directory}/{check_domain(domain)}{_SUFFIX}"
 
     def _open(self, path: str) -> int | None:
         """Open a log for reading, None when it has not begun; the directory itself must be there."""
@@ -166,7 +137,8 @@ class JsonlLog:
         except AmemError:
             return True
 
-    def _tail(self, fd: int, domain: str) -> _lines.Tail:
+    def tail(self, fd: int, domain: str) -> _lines.Tail:
+        """Return where the open file ends, read again only when the file has changed."""
         stamp = _stamp(fd)
         known = self._tails.get(domain)
         if known is not None and known[0] == stamp:
@@ -175,24 +147,9 @@ class JsonlLog:
         self._tails[domain] = (stamp, tail)
         return tail
 
-    def _remember(self, fd: int, domain: str, tail: _lines.Tail) -> None:
+    def remember(self, fd: int, domain: str, tail: _lines.Tail) -> None:
+        """Take note of where the open file ends now; only its writer knows."""
         self._tails[domain] = (_stamp(fd), tail)
-
-    def _repaired(self, fd: int, domain: str) -> _lines.Tail:
-        """Return where to append, after completing or cutting off what a crash left behind the last event."""
-        tail = self._tail(fd, domain)
-        if not tail.torn:
-            return tail
-        if tail.whole is not None:
-            _disk.write_all(fd, b"\n")
-            tail = _lines.Tail(tail.whole.seq, tail.whole.chain, os.fstat(fd).st_size)
-        else:
-            # Each event is acknowledged after its newline and its group are durable; this one was not.
-            os.ftruncate(fd, tail.end)
-            tail = _lines.Tail(tail.seq, tail.chain, tail.end)
-        self._fdatasync(fd)
-        self._remember(fd, domain, tail)
-        return tail
 
     def _read(self, domain: str, path: str, after: int) -> Iterator[Event]:
         with _disk.translated("read", path):
@@ -244,16 +201,38 @@ class _File:
 
 
 class _Writer:
-    """The one writer of a domain, until its context ends."""
+    """The one writer of a domain, from the beginning of its context to the end.
 
-    def __init__(self, file: _File, tail: _lines.Tail, sync: _Sync, remember: _Remember) -> None:
-        self._domain = file.domain
-        self._path = file.path
-        self._fd = file.fd
-        self._tail = tail
-        self._sync = sync
-        self._remember = remember
+    A class and not a generator, and no helper around each call: this is on the path of every write.
+    """
+
+    def __init__(self, log: JsonlLog, domain: str, path: str, busy: threading.Lock, wait: float) -> None:
+        self._log = log
+        self._domain = domain
+        self._path = path
+        self._lock_path = f"{log.locks}/{domain}.lock"
+        self._busy = busy
+        self._wait = wait
+        self._lock = -1
+        self._fd = -1
+        self._tail = _lines.Tail(0, GENESIS, 0)
+        self._closed = "its writer has not begun or has ended"
+
+    def __enter__(self) -> LogWriter:
+        until = time.monotonic() + self._wait
+        if not self._busy.acquire(blocking=self._wait > 0, timeout=self._wait if self._wait > 0 else -1):
+            raise _held(self._domain, self._wait)
+        try:
+            self._open(until)
+        except BaseException:
+            self._release()
+            raise
         self._closed = ""
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._closed = "its writer has ended"
+        self._release()
 
     @property
     def head(self) -> int:
@@ -272,29 +251,71 @@ class _Writer:
             raise InvalidError(message, hint="become the writer again, then append")
         if not events:
             return []
-        placed: list[Event] = []
         seq, previous = self._tail.seq, self._tail.chain
+        placed: list[Event] = []
+        lines: list[bytes] = []
         for event in events:
             seq += 1
-            placed.append(link(previous, domain=self._domain, seq=seq, event=event))
-            previous = placed[-1].chain
-        lines = [encode_event(event) for event in placed]
-        data = b"".join([_lines.MORE + line for line in lines[:-1]] + lines[-1:])
+            linked, line = _lines.place(previous, self._domain, seq, event)
+            previous = linked.chain
+            placed.append(linked)
+            lines += (_lines.MORE, line)
+        del lines[-2]  # The last line closes the group.
+        data = b"".join(lines)
         self._write(data)
         self._tail = _lines.Tail(seq, previous, self._tail.end + len(data))
-        self._remember(self._tail)
+        self._log.remember(self._fd, self._domain, self._tail)
         return placed
 
-    def end(self) -> None:
-        """Refuse what is appended from now on."""
-        self._closed = "its writer has ended"
+    def _open(self, until: float) -> None:
+        """Take the lock between processes, open the file and repair its end."""
+        try:
+            lock = _lock.acquire(self._lock_path, until - time.monotonic())
+        except OSError as exc:
+            raise _disk.unavailable(exc, "lock", self._lock_path) from exc
+        if lock is None:
+            raise _held(self._domain, self._wait)
+        self._lock = lock
+        try:
+            self._fd = os.open(self._path, _APPEND, _disk.OWNER_FILE)
+            self._tail = self._log.tail(self._fd, self._domain)
+            if self._tail.torn:
+                self._repair()
+        except OSError as exc:
+            raise _disk.unavailable(exc, "write", self._path) from exc
+
+    def _repair(self) -> None:
+        """Complete or cut off what a crash left behind the last event."""
+        tail = self._tail
+        if tail.whole is not None:
+            _disk.write_all(self._fd, b"\n")
+            tail = _lines.Tail(tail.whole.seq, tail.whole.chain, os.fstat(self._fd).st_size)
+        else:
+            # An event is acknowledged when its newline and its group are durable; this was not.
+            os.ftruncate(self._fd, tail.end)
+            tail = _lines.Tail(tail.seq, tail.chain, tail.end)
+        self._log.sync(self._fd)
+        self._log.remember(self._fd, self._domain, tail)
+        self._tail = tail
+
+    def _release(self) -> None:
+        try:
+            if self._fd >= 0:
+                os.close(self._fd)
+            if self._lock >= 0:
+                _lock.release(self._lock)
+        except OSError as exc:
+            raise _disk.unavailable(exc, "close", self._path) from exc
+        finally:
+            self._fd = self._lock = -1
+            self._busy.release()
 
     def _write(self, data: bytes) -> None:
         try:
             _disk.write_all(self._fd, data)
-            self._sync(self._fd)
+            self._log.sync(self._fd)
             if not self._tail.end:  # The file's own name is as new as its first event.
-                _disk.sync_directory(os.path.dirname(self._path), self._sync)
+                _disk.sync_directory(os.path.dirname(self._path), self._log.sync)
         except OSError as exc:
             self._take_back()
             raise _disk.unavailable(exc, "append to", self._path) from exc
@@ -306,7 +327,7 @@ class _Writer:
         """Cut off what a failed append left. Where that fails too, nothing more is appended behind it."""
         try:
             os.ftruncate(self._fd, self._tail.end)
-            self._sync(self._fd)
+            self._log.sync(self._fd)
         except OSError:
             self._closed = "a failed append could not be taken back"
 
