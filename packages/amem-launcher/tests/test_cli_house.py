@@ -255,14 +255,16 @@ def test_serving_with_wrong_words_is_wrong_usage(amem, notes, arguments, says):
 def test_serving_speaks_the_protocol_on_standard_output_and_nothing_else(notes):
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-m", "amem_launcher", "serve", "--root", str(notes)],
-        input=json.dumps(request) + "\n",
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (answer,) = done.stdout.splitlines()
+    ) as process:
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        rest, messages = process.communicate(timeout=60)
+    assert (process.returncode, rest) == (0, ""), messages
     assert json.loads(answer)["result"]["serverInfo"]["name"] == "amem"
