@@ -4,8 +4,8 @@ YAML 1.2's core schema, without what makes YAML surprising: no aliases, no tags 
 field twice, names are text. The values of fields that amem knows are read from a node's text, so
 that ``title: 2026-01-01`` is a title; the values of others by ``value``.
 
-What amem itself writes is read by a scanner of its own, some ten times faster than a YAML library
-and without importing one. Whatever that scanner does not know for certain goes to the library.
+What amem itself writes is read by a scanner of its own, without importing a YAML library. Whatever
+that scanner does not know for certain goes to the library.
 """
 
 from __future__ import annotations
@@ -67,14 +67,17 @@ _ODD = re.compile(r"[^\n -~\u00a0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\
 # What YAML refuses everywhere, and a byte order mark, which some readers drop and some keep.
 _REFUSED = re.compile(r"[^\t\n\r -~\x85\u00a0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _QUOTED = r'"(?:[^"\\]|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})*"'
-_FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,99}):(?: (?! )(.*))?")
-_QUOTED_ONLY = re.compile(_QUOTED)
 _TYPED = r"[0-9](?:[0-9A-Za-z+.:_-]*[0-9A-Za-z+._-])?"
-_TYPED_ONLY = re.compile(_TYPED)
+_LINE = re.compile(
+    rf"([A-Za-z_][A-Za-z0-9_]{{0,99}}):(?: (?:({_TYPED}|null|true|false)|({_QUOTED})|(\[.*\])|({scalars.PLAIN}))"
+    r"|((?:\n  - .*)+))\n"
+)
+_QUOTED_FORM, _FLOW_FORM, _BLOCK_FORM = 3, 4, 6
+_WORD = re.compile(rf"(?:({_TYPED}|null|true|false)|({_QUOTED})|({scalars.PLAIN}))\Z")
 _FLOW_ITEM = re.compile(
     rf"({_QUOTED}|[{scalars.PLAIN_FIRST}][{scalars.FLOW_REST}]*|[0-9][0-9A-Za-z+._-]*)(?:, (?! )|(?=\]\Z))"
 )
-_PLAIN_WORDS = frozenset({"null", "true", "false"})
+_NO_NAMES = frozenset({"null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE"})
 _PLAIN_TAG = "amem:plain"
 _TEXT_TAG = "tag:yaml.org,2002:str"
 _LIST_TAG = "tag:yaml.org,2002:seq"
@@ -137,40 +140,49 @@ def scan(text: str, first_line: int) -> dict[str, Node] | None:
     if _ODD.search(text) or "\\u0000" in text:
         return None
     fields: dict[str, Node] = {}
-    items: list[Node] | None = None
-    number = first_line - 1
-    for line in text.split("\n")[:-1] if text.endswith("\n") else [""]:
-        number += 1
-        if items is not None and line.startswith("  - "):
-            item = _scan_scalar(line[4:], number)
-            if item is None:
-                return None
-            items.append(item)
-            continue
-        found = _FIELD.fullmatch(line)
-        if found is None or (items is not None and not items):
+    at, number = 0, first_line
+    while at < len(text):
+        found = _LINE.match(text, at)
+        if found is None:
             return None
-        name, word = found.groups()
-        if name in fields or scalars.is_word(name):
+        name, form = found[1], found.lastindex or 0
+        if name in fields or name in _NO_NAMES:
             return None
-        if word is None:
-            items = []
-            fields[name] = List(items, number)
-            continue
-        items = None
-        node = _scan_list(word, number) if word[:1] == "[" else _scan_scalar(word, number)
+        node: Node | None
+        if form == _QUOTED_FORM:
+            node = Scalar(_unquoted(found[form]), number, plain=False)
+        elif form == _FLOW_FORM:
+            node = _scan_list(found[form], number)
+        elif form == _BLOCK_FORM:
+            node = _scan_items(found[form], number)
+            number += found[form].count("\n")
+        else:
+            node = Scalar(found[form], number, plain=True)
         if node is None:
             return None
         fields[name] = node
-    return None if items is not None and not items else fields
+        at = found.end()
+        number += 1
+    return fields
+
+
+def _scan_items(block: str, line: int) -> List | None:
+    """Return the list whose items stand below line ``line``, each as a line break, two spaces, a dash and the item."""
+    items: list[Node] = []
+    for number, item in enumerate(block.split("\n  - ")[1:], line + 1):
+        node = _scan_scalar(item, number)
+        if node is None:
+            return None
+        items.append(node)
+    # The library says of a list that it begins at its first item.
+    return List(items, line + 1)
 
 
 def _scan_scalar(word: str, line: int) -> Scalar | None:
-    if word[:1] == '"':
-        return Scalar(_unquoted(word), line, plain=False) if _QUOTED_ONLY.fullmatch(word) else None
-    if _TYPED_ONLY.fullmatch(word) or scalars.is_plain(word) or word in _PLAIN_WORDS:
-        return Scalar(word, line, plain=True)
-    return None
+    found = _WORD.match(word)
+    if found is None:
+        return None
+    return Scalar(word, line, plain=True) if found[2] is None else Scalar(_unquoted(word), line, plain=False)
 
 
 def _unquoted(word: str) -> str:

@@ -52,7 +52,8 @@ _BEYOND = (
 PLAIN_FIRST = rf"A-Za-z_(/$;{_BEYOND}"
 PLAIN_REST = rf" -~{_BEYOND}"
 FLOW_REST = rf" !$%&'()*+\-./0-9;<=>@A-Z\\^_`a-z|~{_BEYOND}"
-_PLAIN = re.compile(rf"(?!.*(?:: | #|[: ]\Z))[{PLAIN_FIRST}][{PLAIN_REST}]*")
+PLAIN = rf"(?!.*(?:: | #|[: ](?:\n|\Z)))[{PLAIN_FIRST}][{PLAIN_REST}]*"
+_PLAIN = re.compile(PLAIN)
 _FLOW_PLAIN = re.compile(rf"[{PLAIN_FIRST}][{FLOW_REST}]*")
 # Not shown, or shown as something else: controls, line separators, byte order marks, changes of direction.
 _HIDDEN = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
