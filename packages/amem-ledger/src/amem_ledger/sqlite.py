@@ -44,6 +44,7 @@ from amem_core.domain.task_events import (
     fence_refused,
     file_task,
     filed_otherwise,
+    is_utf8,
     lease_end,
     no_such_task,
     seen_at,
@@ -205,7 +206,7 @@ class SqliteLedger:
             time_text(now),
             statuses=statuses,
             origin=origin and check_text("origin", origin),
-            after=after and _key(after),
+            after=after and check_text("id", after),
             limit=limit,
         )
         with self._database.reading() as connection:
@@ -369,5 +370,5 @@ def _known(turn: Writing, id: str) -> Task:
 
 
 def _key(id: str) -> str:
-    """Return ``id`` if a task can have it; no task has one that SQLite cannot be asked for."""
-    return id if id.isascii() else check_text("id", id)
+    """Return ``id``, or the empty text, which no task has, for one that SQLite cannot be asked for."""
+    return id if id.isascii() or is_utf8(id) else ""

@@ -79,7 +79,7 @@ def check_text(name: str, value: object) -> str:
     Raises:
         InvalidError: it is no text, is empty, or holds NUL or a lone surrogate.
     """
-    if type(value) is str and value and "\0" not in value and (value.isascii() or _is_utf8(value)):
+    if type(value) is str and value and "\0" not in value and (value.isascii() or is_utf8(value)):
         return value
     message = f"a task's {name} must be text that UTF-8 can write, without NUL; {value!r} is not"
     raise InvalidError(message, hint="give at least one character, and repair what was decoded wrongly")
@@ -94,7 +94,8 @@ def check_handoff(handoff: object) -> str | None:
     return None if handoff is None else check_text("handoff", handoff)
 
 
-def _is_utf8(value: str) -> bool:
+def is_utf8(value: str) -> bool:
+    """Return whether UTF-8 can write ``value``: a lone surrogate it cannot."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:

@@ -169,6 +169,9 @@ class MemoryLedger:
         """Return tasks by id."""
         limit = life.check_limit(limit)
         now = life.utc(now)
+        for name, text in (("origin", origin), ("id", after)):
+            if text:
+                life.check_text(name, text)
         with self._held() as root:
             shown = [life.seen_at(root.tasks[id], now) for id in sorted(root.tasks) if after is None or id > after]
         return [
@@ -279,7 +282,7 @@ def _filed_before(root: _Root, task: NewTask) -> Task | None:
 
 
 def _known(root: _Root, id: str) -> Task:
-    task = root.tasks.get(life.check_text("id", id))
+    task = root.tasks.get(id)
     if task is None:
         raise life.no_such_task(id)
     return task
