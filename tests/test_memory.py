@@ -348,6 +348,18 @@ def test_a_hand_edit_is_served_and_the_next_version_keeps_it_as_history(root, ow
     assert owner.get(id, version=1).entry.summary == "frogs"
 
 
+def test_a_hand_edit_that_sets_the_version_back_is_reported_and_not_served(root, owner):
+    id = owner.write(fact("Herons", "fish")).id
+    owner.write(fact("Herons", "voles", id=id))
+    path = os.path.join(root, "record", "notes", f"{id}.md")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    put(root, f"{id}.md", text.replace("version: 2", "version: 1"))
+    (broken,) = owner.reindex(domain="notes")[0].broken
+    assert "write version: 2" in broken.reason
+    assert owner.search("herons").hits == ()
+
+
 def test_a_record_directory_that_cannot_be_listed_is_an_error_and_no_empty_answer(root, owner):
     owner.write(fact())
     shutil.rmtree(os.path.join(root, "record"))

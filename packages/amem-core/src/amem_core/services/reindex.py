@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
+    from amem_core.domain.entries import Entry
     from amem_core.ports.log import LogWriter
     from amem_core.runtime import Runtime
     from amem_core.session import Session
@@ -89,33 +90,55 @@ def _rebuild(
 def _walk(
     runtime: Runtime, domain: str, found: _Found, progress: Callable[[str, int], None] | None
 ) -> Iterator[Document]:
-    """Yield every version of every entry that can be read, oldest first within an id."""
-    from amem_core.format.entry import digest, parse
-
-    known = _logged(runtime, domain)
-    now = runtime.clock.now()
-    fallback = _default_label(runtime, domain)
+    """Yield every version of every entry whose current version can be read, oldest first within an id."""
+    reader = _Reader(runtime, domain, _logged(runtime, domain), runtime.clock.now(), _default_label(runtime, domain))
     for stored in runtime.store.entries(domain):
         if isinstance(stored, Unreadable):
             found.broken.append(Broken(path=stored.path, line=None, reason=stored.reason))
             continue
-        for number in (*runtime.store.earlier_versions(domain, stored.id), None):
-            data = runtime.store.read(domain, stored.id, number)
-            key = digest(data)
-            time = known.get(key)
+        earlier = runtime.store.earlier_versions(domain, stored.id)
+        try:
+            current = reader.read(stored.id, None)
+        except FormatError as exc:
+            found.broken.append(_broken(domain, stored.id, None, exc))
+            continue
+        if earlier and current.entry.version <= earlier[-1]:
+            found.broken.append(_set_back(domain, current.entry, earlier[-1]))
+            continue
+        for number in earlier:
             try:
-                entry = parse(data, domain=domain, id=stored.id, fallback_time=time or now, fallback_label=fallback)
+                yield reader.read(stored.id, number)
             except FormatError as exc:
                 found.broken.append(_broken(domain, stored.id, number, exc))
-                continue
-            if number is None:
-                found.entries += 1
-                if time is None:
-                    found.adopted.append(_adoption(stored.id, entry.version, key, now))
-            found.versions += 1
-            yield Document(entry, key, time or now)
+            else:
+                found.versions += 1
+        found.entries += 1
+        found.versions += 1
+        if current.digest not in reader.known:
+            found.adopted.append(_adoption(current, reader.now))
+        yield current
         if progress is not None:
             progress(domain, found.entries)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads versions as documents, with the times that the log gives them."""
+
+    runtime: Runtime
+    domain: str
+    known: dict[str, datetime]
+    now: datetime
+    fallback: Label
+
+    def read(self, id: str, number: int | None) -> Document:
+        from amem_core.format.entry import digest, parse
+
+        data = self.runtime.store.read(self.domain, id, number)
+        key = digest(data)
+        time = self.known.get(key, self.now)
+        entry = parse(data, domain=self.domain, id=id, fallback_time=time, fallback_label=self.fallback)
+        return Document(entry, key, time)
 
 
 def _logged(runtime: Runtime, domain: str) -> dict[str, datetime]:
@@ -127,8 +150,14 @@ def _logged(runtime: Runtime, domain: str) -> dict[str, datetime]:
     return known
 
 
-def _adoption(id: str, version: int, digest: str, now: datetime) -> NewEvent:
-    return NewEvent(ADOPTED, id, "owner", now, {"version": version, "digest": digest})
+def _adoption(document: Document, now: datetime) -> NewEvent:
+    facts = {"version": document.entry.version, "digest": document.digest}
+    return NewEvent(ADOPTED, document.entry.id, "owner", now, facts)
+
+
+def _set_back(domain: str, entry: Entry, highest: int) -> Broken:
+    reason = f"it says version {entry.version}, but version {highest} is in its history: write version: {highest + 1}"
+    return Broken(path=f"record/{domain}/{entry.id}.md", line=None, reason=reason)
 
 
 def _broken(domain: str, id: str, number: int | None, exc: FormatError) -> Broken:
