@@ -133,7 +133,7 @@ def _bare(raw: sqlite3.Connection, question: str, join: str, limit: int = 10) ->
 
 def _vocabulary() -> list[str]:
     syllables = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
-    endings = ["", "", "ing", "ed", "s", "ation", "-based", "'s"]
+    endings = [*["", "", "ing", "ed", "s", "ation"] * 3, "-based", "'s"]  # One word in ten has a symbol.
     source = random.Random(7)
     return ["".join(source.choices(syllables, k=source.randint(2, 4))) + source.choice(endings) for _ in range(8000)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amem_core.domain.labels import Status
 from amem_index._rows import doc_row, words_row
@@ -31,13 +31,11 @@ _MOVE_WORDS = tuple(
 )
 _ACTIVE = Status.active.value
 _CHUNK = 500
+_OWN = 10  # Where ``doc_row`` has the label.
 
 
-def put(connection: sqlite3.Connection, shard: int, document: Document, *, older: bool = False) -> None:
-    """Take in a version, in place of the same version if that is there.
-
-    ``older`` says that a newer version follows at once, so that its text need not pass through ``live``.
-    """
+def put(connection: sqlite3.Connection, shard: int, document: Document) -> None:
+    """Take in a version, in place of the same version if that is there."""
     entry = document.entry
     kept = connection.execute(
         "SELECT version, known_from, own, status, row, shown, known_until, competes FROM doc WHERE shard = ? AND id = ?",
@@ -46,11 +44,8 @@ def put(connection: sqlite3.Connection, shard: int, document: Document, *, older
     same = [row for row in kept if row[0] == entry.version]
     for row in same:
         _remove(connection, [(row[4], row[7])])
-    values = doc_row(document)
-    live = int(entry.status is Status.active and not older)
-    row = connection.execute(_INSERT_DOC, (shard, values[10], live, None, *values)).lastrowid
-    connection.execute(_INSERT_WORDS[live], (row, *words_row(entry)))
-    if older or len(kept) > len(same):
+    _add(connection, shard, document)
+    if len(kept) > len(same):
         relink(connection, shard, entry.id)
 
 
@@ -133,18 +128,29 @@ def stage(connection: sqlite3.Connection, shard: int, document: Document, *, old
     """Take a version into a shard that is being built; return whether it was not there yet.
 
     What a writer put there meanwhile is later than what the rebuild read, and what was forgotten
-    meanwhile stays forgotten.
+    meanwhile stays forgotten. ``older`` says that a newer version follows at once, so that this one's
+    text need not pass through ``live``.
     """
-    key: tuple[Any, ...] = (shard, clean(document.entry.id), document.entry.version)
-    later = connection.execute(
-        "SELECT 1 FROM doc WHERE shard = ? AND id = ? AND version = ?"
-        " UNION ALL SELECT 1 FROM forgotten WHERE shard = ? AND id = ?",
-        (*key, *key[:2]),
-    ).fetchone()
-    if later is not None:
+    key = (shard, clean(document.entry.id))
+    there = connection.execute(
+        "SELECT version FROM doc WHERE shard = ? AND id = ?"
+        " UNION ALL SELECT NULL FROM forgotten WHERE shard = ? AND id = ?",
+        (*key, *key),
+    ).fetchall()
+    if (document.entry.version,) in there or (None,) in there:
         return False
-    put(connection, shard, document, older=older)
+    _add(connection, shard, document, older=older)
+    if older or there:
+        relink(connection, shard, document.entry.id)
     return True
+
+
+def _add(connection: sqlite3.Connection, shard: int, document: Document, *, older: bool = False) -> None:
+    """Add a version that is not there, as the only one of its id; ``older`` says that a newer one follows."""
+    values = doc_row(document)
+    live = int(document.entry.status is Status.active and not older)
+    row = connection.execute(_INSERT_DOC, (shard, values[_OWN], live, None, *values)).lastrowid
+    connection.execute(_INSERT_WORDS[live], (row, *words_row(document.entry)))
 
 
 def _remove(connection: sqlite3.Connection, rows: list[tuple[int, int]]) -> None:
