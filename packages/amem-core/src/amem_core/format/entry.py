@@ -237,7 +237,7 @@ class _Reader:
 
     def _line(self, name: str) -> str | None:
         text = self._text(name)
-        return None if text is None else _folded(text)
+        return None if text is None else one_line(text)
 
     def _read(self, name: str, reader: Callable[[str], _T]) -> _T | None:
         text = self._text(name)
@@ -288,7 +288,7 @@ class _Reader:
             if not isinstance(item, Scalar):
                 fail(item.line, f"an item of {name} is not text", 'quote it with "…"')
             if not _is_null(item):
-                lines.append(_folded(item.text))
+                lines.append(one_line(item.text))
         return tuple(lines)
 
     def _ids(self, name: str) -> tuple[str, ...]:
@@ -317,11 +317,6 @@ class _Reader:
 
 def _is_null(node: Scalar) -> bool:
     return node.plain and scalars.is_null(node.text)
-
-
-def _folded(text: str) -> str:
-    folded = one_line(text)
-    return text if folded is text else folded.strip()
 
 
 def _version(text: str) -> int:

@@ -63,9 +63,9 @@ Node = Scalar | List | Map
 
 _FENCE = re.compile(r"---[ \t]*(?:\n|\Z)")
 _CLOSING = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
-_ODD = re.compile(r"[^\n -~\u00a0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-# What YAML refuses everywhere, and a byte order mark, which some readers drop and some keep.
-_REFUSED = re.compile(r"[^\t\n\r -~\x85\u00a0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+# Line breaks to YAML 1.1, text to YAML 1.2.
+_SEPARATORS = "\x85\u2028\u2029"
+_CONTROLS = re.compile(r"[\x00-\t\x0b-\x1f\x7f]")
 _QUOTED = r'"(?:[^"\\]|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})*"'
 _TYPED = r"[0-9](?:[0-9A-Za-z+.:_-]*[0-9A-Za-z+._-])?"
 _LINE = re.compile(
@@ -74,9 +74,7 @@ _LINE = re.compile(
 )
 _QUOTED_FORM, _FLOW_FORM, _BLOCK_FORM = 3, 4, 6
 _WORD = re.compile(rf"(?:({_TYPED}|null|true|false)|({_QUOTED})|({scalars.PLAIN}))\Z")
-_FLOW_ITEM = re.compile(
-    rf"({_QUOTED}|[{scalars.PLAIN_FIRST}][{scalars.FLOW_REST}]*|[0-9][0-9A-Za-z+._-]*)(?:, (?! )|(?=\]\Z))"
-)
+_FLOW_ITEM = re.compile(rf"({_QUOTED}|{scalars.FLOW_PLAIN}|[0-9][0-9A-Za-z+._-]*)(?:, (?! )|(?=\]\Z))")
 _NO_NAMES = frozenset({"null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE"})
 _PLAIN_TAG = "amem:plain"
 _TEXT_TAG = "tag:yaml.org,2002:str"
@@ -135,9 +133,15 @@ def fail(line: int, reason: str, hint: str = "", cause: BaseException | None = N
     raise FormatError(f"line {line}: {reason}", hint=hint, line=line, reason=reason) from cause
 
 
+@cache
+def _refused() -> re.Pattern[str]:
+    """Return what YAML refuses everywhere, a byte order mark, which some readers drop, and 1.1's line separators."""
+    return re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
 def scan(text: str, first_line: int) -> dict[str, Node] | None:
     """Return what ``load`` returns for a text of the form that amem writes, None for every other text."""
-    if _ODD.search(text) or "\\u0000" in text:
+    if _CONTROLS.search(text) or "\\u0000" in text or not (text.isascii() or _refused().search(text) is None):
         return None
     fields: dict[str, Node] = {}
     at, number = 0, first_line
@@ -219,7 +223,7 @@ def load(text: str, first_line: int) -> dict[str, Node]:
     """
     import yaml  # noqa: PLC0415  (lazy: what amem itself wrote needs no YAML library)
 
-    odd = _REFUSED.search(text)
+    odd = next((found for found in _refused().finditer(text) if found[0] not in _SEPARATORS), None)
     if odd is not None:
         line = first_line + text.count("\n", 0, odd.start())
         fail(line, f"the character U+{ord(odd[0]):04X} may not stand in YAML", "write it as an escape, or remove it")
@@ -242,7 +246,7 @@ def load(text: str, first_line: int) -> dict[str, Node]:
 
 def _shield(text: str) -> tuple[str, Mapping[int, int]]:
     """Put private characters for the line separators of YAML 1.1, which are text in YAML 1.2; return the way back."""
-    found = [char for char in "\x85\u2028\u2029" if char in text]
+    found = [char for char in _SEPARATORS if char in text]
     if not found:
         return text, {}
     lowered = text.lower()

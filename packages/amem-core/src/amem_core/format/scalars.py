@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from amem_core.errors import InvalidError
@@ -29,34 +30,15 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUTHS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 _LONGEST_WORD = 5
-_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", re.ASCII)
-_FLOAT = re.compile(
-    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII
-)
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)", re.ASCII)
-# What a YAML 1.1 reader takes for a number, a truth or a time.
-_OLD = re.compile(
-    r"[yY]|[nN]|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF"
-    r"|[-+]?0b[01_]+|[-+]?0x[0-9a-fA-F_]+|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])*(?:\.[0-9_]*)?"
-    r"|[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|[-+]?\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?"
-    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
-    r"(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?(?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::?[0-9]{2})?))?)?",
-    re.ASCII,
-)
 
-# Characters that are plain text to every reader; spaces of other scripts and formatting characters are left out.
-_BEYOND = (
-    r"\u00a1-\u167f\u1681-\u1fff\u2010-\u2027\u2030-\u205e\u2070-\u2fff\u3001-\ud7ff\ue000-\ufefe\uff00-\uffef"
-    r"\U00010000-\U000e0000\U000e0080-\U000effff"
-)
-PLAIN_FIRST = rf"A-Za-z_(/$;{_BEYOND}"
-PLAIN_REST = rf" -~{_BEYOND}"
-FLOW_REST = rf" !$%&'()*+\-./0-9;<=>@A-Z\\^_`a-z|~{_BEYOND}"
-PLAIN = rf"(?!.*(?:: | #|[: ](?:\n|\Z)))[{PLAIN_FIRST}][{PLAIN_REST}]*"
+# A class that names characters beyond Latin-1 takes milliseconds to compile, and most text is ASCII. So
+# the patterns of plain text name what they exclude of ASCII, and what they exclude beyond is one class.
+_FIRST = r"[^\x00-#%-')-.0-@\[-\^`{-\x7f]"
+FLOW_PLAIN = rf"""{_FIRST}[^\x00-\x1f"#,:?\[\]{{}}\x7f]*"""
+PLAIN = rf"(?!.*(?:: | #|[: ](?:\n|\Z))){_FIRST}[^\x00-\x1f\x7f]*"
 _PLAIN = re.compile(PLAIN)
-_FLOW_PLAIN = re.compile(rf"[{PLAIN_FIRST}][{FLOW_REST}]*")
-# Not shown, or shown as something else: controls, line separators, byte order marks, changes of direction.
-_HIDDEN = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
+_FLOW_PLAIN = re.compile(FLOW_PLAIN)
 _QUOTER = json.JSONEncoder(ensure_ascii=False)
 
 
@@ -70,9 +52,54 @@ class Verbatim(str):
     __slots__ = ()
 
 
-def is_plain(text: str) -> bool:
-    """Return whether ``text`` needs no quotes as a field's value and is text to every reader."""
-    return _PLAIN.fullmatch(text) is not None and not is_word(text)
+@cache
+def _int() -> re.Pattern[str]:
+    return re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", re.ASCII)
+
+
+@cache
+def _float() -> re.Pattern[str]:
+    return re.compile(
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII
+    )
+
+
+@cache
+def _old() -> re.Pattern[str]:
+    """Return what a YAML 1.1 reader takes for a number, a truth or a time."""
+    return re.compile(
+        r"[yY]|[nN]|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF"
+        r"|[-+]?0b[01_]+|[-+]?0x[0-9a-fA-F_]+|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])*(?:\.[0-9_]*)?"
+        r"|[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|[-+]?\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?"
+        r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
+        r"(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?(?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::?[0-9]{2})?))?)?",
+        re.ASCII,
+    )
+
+
+@cache
+def _unusual() -> re.Pattern[str]:
+    """Return the characters beyond ASCII that never stand without quotes: spaces, formatting, private planes."""
+    return re.compile(
+        r"[\x80-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ud800-\udfff\ufeff\ufff0-\uffff"
+        r"\U000e0001-\U000e007f\U000f0000-\U0010ffff]"
+    )
+
+
+@cache
+def _hidden() -> re.Pattern[str]:
+    """Return what is not shown, or shown as something else: controls, line separators, changes of direction."""
+    return re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
+
+
+def _is_plain(text: str, pattern: re.Pattern[str]) -> bool:
+    """Return whether ``text`` needs no quotes and is text to every reader."""
+    return (
+        pattern.fullmatch(text) is not None
+        and text[-1] != " "
+        and not is_word(text)
+        and (text.isascii() or not _unusual().search(text))
+    )
 
 
 def is_word(text: str) -> bool:
@@ -84,7 +111,7 @@ def is_typed(text: str) -> bool:
     """Return whether a reader takes the plain scalar ``text`` for a number, a time or an old truth."""
     if not text or not (text[0] in "0123456789+-." or text[0] in "yYnNoO"):
         return False
-    return any(pattern.fullmatch(text) for pattern in (_INT, _FLOAT, _OLD))
+    return any(pattern().fullmatch(text) for pattern in (_int, _float, _old))
 
 
 def is_null(text: str) -> bool:
@@ -101,9 +128,9 @@ def number(text: str) -> int | float | None:
     """Return the finite number that the plain scalar ``text`` stands for, or None."""
     if len(text) > _MAX_DIGITS:
         return None
-    if _INT.fullmatch(text):
+    if _int().fullmatch(text):
         return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-    if _FLOAT.fullmatch(text) and text[-1] in "0123456789.":
+    if _float().fullmatch(text) and text[-1] in "0123456789.":
         value = float(text)
         return value if math.isfinite(value) else None
     return None
@@ -120,7 +147,7 @@ def resolve(text: str) -> None | bool | int | float | str:  # noqa: RUF036  (in 
     if len(text) <= _MAX_DIGITS:
         if _DECIMAL.fullmatch(text) and text != "-0":
             return int(text)
-        if _FLOAT.fullmatch(text) and text[-1].isdigit():
+        if _float().fullmatch(text) and text[-1].isdigit():
             value = float(text)
             if _render_float(value) == text:
                 return value
@@ -135,7 +162,10 @@ def quoted(text: str) -> str:
     """
     if "\0" in text:
         raise _refusal("a field holds NUL, which is no text", "remove it")
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", _QUOTER.encode(text))
+    word = _QUOTER.encode(text)
+    if word.isascii():
+        return word.replace("\x7f", "\\u007f")
+    return _hidden().sub(lambda found: f"\\u{ord(found[0]):04x}", word)
 
 
 def render_fields(fields: Iterable[tuple[str, Any]]) -> str:
@@ -212,18 +242,14 @@ def _key(name: object) -> str:
         raise _refusal(f"a field's name must be text, {name!r} is not", "make it a string")
     if len(name) > MAX_KEY:
         raise _refusal(f"the field's name {name[:40]!r}… has more than {MAX_KEY} characters", "shorten it")
-    return name if _FLOW_PLAIN.fullmatch(name) and name[-1] != " " and not is_word(name) else quoted(name)
+    return name if _is_plain(name, _FLOW_PLAIN) else quoted(name)
 
 
 def _scalar(value: Any, *, in_flow: bool = False) -> str:
     if isinstance(value, str):
         if isinstance(value, Verbatim) and is_typed(value):
             return str(value)
-        if in_flow:
-            plain = _FLOW_PLAIN.fullmatch(value) is not None and value[-1] != " " and not is_word(value)
-        else:
-            plain = is_plain(value)
-        return str(value) if plain else quoted(value)
+        return str(value) if _is_plain(value, _FLOW_PLAIN if in_flow else _PLAIN) else quoted(value)
     if value is None:
         return "null"
     if isinstance(value, bool):
