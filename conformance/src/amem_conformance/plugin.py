@@ -35,6 +35,7 @@ class Run:
         self.require_all: bool = config.getoption("amem_require") == "all"
         self.targets = [check_target(path) for path in _given(config, "amem_report")]
         self.given = dict(pair.split("=", 1) for pair in _given(config, "amem_harness"))
+        self.only = frozenset(_given(config, "amem_only"))
         self.tally = Tally()
         self.stack = ExitStack()
         self._started: dict[str, Harness | UnavailableError] = {}
@@ -130,6 +131,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--amem-require", choices=["all", "none"], default="none", help="fail for unavailable backends")
     group.addoption("--amem-report", action="append", default=[], metavar="FILE", help="write the matrix (.json, .md)")
     group.addoption(
+        "--amem-only", action="append", default=[], metavar="ID", help="run the tests of a requirement only"
+    )
+    group.addoption(
         "--amem-harness", action="append", default=[], metavar="KEY=MODULE:OBJECT", help="the harness of a backend"
     )
 
@@ -162,13 +166,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Drop tests of ports that no chosen backend serves; refuse a test that cites nothing that is declared."""
+    """Drop what was not asked for; refuse a test of the suite that cites nothing that is declared."""
     run = config.stash[_RUN]
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     for item in items:
         port = _port_of_item(item)
-        if port is None or run.keys_of(port):
+        if port is None or (run.keys_of(port) and (not run.only or run.only.intersection(_cited(item)))):
             kept.append(item)
         else:
             dropped.append(item)
@@ -241,9 +245,11 @@ class _Recorder:
                 self._run.tally.record(key, ids, Outcome[special], _reason(report))
         elif report.failed:
             self._run.tally.record(key, ids, Outcome.failed, report.nodeid)
+        elif report.skipped:
+            # A test that finds out for itself that the backend has not what it needs is listed as well.
+            self._run.tally.record(key, ids, Outcome.unsupported, _reason(report))
         elif report.when == "call":
-            outcome = Outcome.passed if report.passed else Outcome.not_run
-            self._run.tally.record(key, ids, outcome, _reason(report))
+            self._run.tally.record(key, ids, Outcome.passed)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
