@@ -53,7 +53,7 @@ def test_no_requirement_is_newer_than_its_port(port: str) -> None:
 @pytest.mark.parametrize("port", PORTS)
 def test_every_flag_that_a_requirement_needs_is_one_that_the_port_declares(port: str) -> None:
     module = __import__(f"amem_core.ports.{port}", fromlist=["x"])
-    flags = getattr(module, f"{port.capitalize()}Capabilities").__dataclass_fields__
+    flags = getattr(module, f"{port.capitalize()}Capabilities")._fields
     assert [requirement.id for requirement in requirements(port) if not requirement.needs <= set(flags)] == []
 
 

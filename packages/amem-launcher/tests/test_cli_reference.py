@@ -20,7 +20,7 @@ REFERENCE = DOCS / "reference" / "cli.md"
 GUIDES = ["shell-completion.md", "ingest-a-folder.md", "move-memory.md"]
 COMMON = {"--root", "--debug", "--json"}
 SHAPES = [
-    *(results.SearchResult, queries.Hit, results.Reading, entries.Entry, results.Written, results.Pack, results.T0),
+    *(queries.SearchResult, queries.Hit, results.Reading, entries.Entry, results.Written, results.Pack, results.T0),
     *(results.TaskView, results.TaskNode, tasks.Task, results.Exported, results.Imported, results.Ingested),
     *(results.Broken, results.Reindexed, results.Erased, results.Check, Found, Extra),
 ]

@@ -7,9 +7,8 @@ own settings class, when the port is opened.
 from __future__ import annotations
 
 import os
-import tomllib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amem_core.errors import ConfigError, UnavailableError, UnknownFormatError
 
@@ -30,13 +29,12 @@ DEFAULTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(NamedTuple):
     """The configuration of one root; ``path`` is the file it came from, or where it would be."""
 
     path: str
-    backends: Mapping[str, str] = field(default_factory=lambda: DEFAULTS)
-    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    backends: Mapping[str, str] = MappingProxyType(DEFAULTS)
+    tables: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     allow: tuple[str, ...] = ()
     enable: tuple[str, ...] = ()
 
@@ -54,11 +52,13 @@ def load_config(root: str) -> Config:
         UnavailableError: the file is there and cannot be read.
     """
     path = os.path.join(root, FILE)
+    if not os.path.lexists(path):
+        return Config(path)
+    import tomllib
+
     try:
         with open(path, "rb") as file:
             data = tomllib.load(file)
-    except FileNotFoundError:
-        return Config(path)
     except OSError as exc:
         message = f"{path} cannot be read: {exc.strerror}"
         raise UnavailableError(message, hint="give this user read permission on it") from exc

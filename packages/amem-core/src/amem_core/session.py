@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from amem_core.domain.entries import Draft
-    from amem_core.domain.queries import ReadFilter
+    from amem_core.domain.queries import ReadFilter, SearchResult
     from amem_core.domain.results import (
         T0,
         Erased,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         Pack,
         Reading,
         Reindexed,
-        SearchResult,
         SessionInfo,
         TaskNode,
         TaskView,

@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING, Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from amem_core.services.fencing import attributes_of, fence
+from amem_core.domain.labels import Status
+from amem_core.services.fencing import fence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
     from amem_core.domain.entries import Entry
-    from amem_core.domain.queries import Hit
-    from amem_core.domain.results import T0, Pack, Reading, SearchResult, TaskView, Written
+    from amem_core.domain.queries import Hit, SearchResult
+    from amem_core.domain.results import T0, Pack, Reading, TaskView, Written
     from amem_core.domain.tasks import Task
 
 _PLAIN = re.compile(r"[\w.:/#@+-]{1,200}", re.ASCII)
 
 
 class Card(TypedDict):
-    """One hit. ``text`` holds its title, its summary and, for depth sections, its passages, fenced."""
+    """One hit. ``text`` holds title, summary and, for depth sections, passages, fenced. ``status`` is there if not active."""
 
     id: str
     version: int
@@ -36,10 +37,9 @@ class Card(TypedDict):
     type: str
     label: str
     tier: str
-    status: str
     updated: str
-    score: float
     text: str
+    status: NotRequired[str]
     valid_from: NotRequired[str]
     valid_until: NotRequired[str]
     review_by: NotRequired[str]
@@ -265,20 +265,24 @@ def moment(time: datetime) -> str:
 
 
 def _card(hit: Hit, passages: str) -> dict[str, Any]:
+    """Return one hit. The fence repeats only what must stand with the text wherever that is taken."""
+    label, tier, updated = str(hit.label), str(hit.tier), moment(hit.updated)
+    marks = {"id": hit.id, "date": updated[:10], "label": label, "tier": tier, "source": ",".join(hit.source)}
     text = f"{hit.title}\n{hit.summary}\n\n{passages}" if passages else f"{hit.title}\n{hit.summary}"
-    return {
+    card = {
         "id": hit.id,
         "version": hit.version,
         "domain": hit.domain,
         "type": hit.type,
-        "label": str(hit.label),
-        "tier": str(hit.tier),
-        "status": str(hit.status),
-        "updated": moment(hit.updated),
-        "score": round(hit.score, 4),
-        "text": fence(attributes_of(hit), text),
-        **_dates(hit),
+        "label": label,
+        "tier": tier,
+        "updated": updated,
+        "text": fence(marks, text),
     }
+    if hit.status is not Status.active:
+        card["status"] = str(hit.status)
+    card.update(_dates(hit))
+    return card
 
 
 def _fields(entry: Entry) -> list[str]:
@@ -291,8 +295,13 @@ def _fields(entry: Entry) -> list[str]:
 
 
 def _dates(card: Entry | Hit) -> dict[str, str]:
-    dates = {"valid_from": card.valid_from, "valid_until": card.valid_until, "review_by": card.review_by}
-    known = {name: _day_or_moment(value) for name, value in dates.items() if value is not None}
+    known: dict[str, str] = {}
+    if card.valid_from is not None:
+        known["valid_from"] = _day_or_moment(card.valid_from)
+    if card.valid_until is not None:
+        known["valid_until"] = _day_or_moment(card.valid_until)
+    if card.review_by is not None:
+        known["review_by"] = card.review_by.isoformat()
     if card.superseded_by is not None:
         known["superseded_by"] = card.superseded_by
     return known

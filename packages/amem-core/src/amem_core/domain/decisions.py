@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(NamedTuple):
     """Allow or deny, and why.
 
     ``reasons`` are sentences for the person or the model that asked. ``rules`` name the policy's
@@ -21,4 +19,4 @@ class Decision:
     reasons: tuple[str, ...]
     rules: tuple[str, ...]
     version: str
-    obligations: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    obligations: Mapping[str, Any] = MappingProxyType({})

@@ -7,10 +7,11 @@ import re
 from amem_core.errors import InvalidError
 
 ENTRY_PREFIX = "mem-"
-_DOMAIN = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
-_ENTRY = re.compile(r"mem-[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?")
-_AUTHOR = re.compile(r"(?:owner|librarian|(?:session|tap):[A-Za-z0-9][A-Za-z0-9._-]{0,99})")
-_TYPE = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+# Compiled by ``re`` on first use: most commands check few names.
+_DOMAIN = r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?"
+_ENTRY = r"mem-[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?"
+_AUTHOR = r"(?:session|tap):[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+_TYPE = r"[a-z][a-z0-9_-]{0,39}"
 # Names that Windows reserves for devices, whatever extension follows.
 _DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(10))})
 
@@ -24,7 +25,7 @@ def check_domain(name: object) -> str:
     Raises:
         InvalidError: it may not.
     """
-    if isinstance(name, str) and _DOMAIN.fullmatch(name) and name not in _DEVICES:
+    if isinstance(name, str) and re.fullmatch(_DOMAIN, name) and name not in _DEVICES:
         return name
     message = f"{name!r} cannot name a domain"
     raise InvalidError(
@@ -45,7 +46,7 @@ def check_entry_id(name: object) -> str:
     """
     if isinstance(name, str):
         lowered = name.lower()
-        if name.isascii() and _ENTRY.fullmatch(lowered):
+        if name.isascii() and re.fullmatch(_ENTRY, lowered):
             return lowered
     message = f"{name!r} is not the id of an entry"
     raise InvalidError(message, hint="an id is 'mem-' and up to 60 letters, digits and '-'; copy it from a search")
@@ -57,7 +58,9 @@ def check_author(name: object) -> str:
     Raises:
         InvalidError: it may not.
     """
-    if isinstance(name, str) and _AUTHOR.fullmatch(name):
+    if name in {"owner", "librarian"}:
+        return str(name)
+    if isinstance(name, str) and re.fullmatch(_AUTHOR, name):
         return name
     message = f"{name!r} cannot be an author"
     raise InvalidError(message, hint="an author is 'owner', 'librarian', 'session:<id>' or 'tap:<name>'")
@@ -69,7 +72,7 @@ def check_type(name: object) -> str:
     Raises:
         InvalidError: it may not.
     """
-    if isinstance(name, str) and _TYPE.fullmatch(name):
+    if isinstance(name, str) and re.fullmatch(_TYPE, name):
         return name
     message = f"{name!r} cannot be an entry's type"
     raise InvalidError(message, hint="a type is a short lower-case word such as 'decision', 'fact' or 'handoff'")

@@ -12,23 +12,6 @@ from amem_core.domain.tasks import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult:
-    """The hits of one search, best first.
-
-    ``domains`` were searched; ``masks`` name the clocks that ran (``as-of <time>``, ``valid-at
-    <time>``); ``notices`` are for the reader, such as a passed review date or what to try after no
-    hit. ``sections`` holds, for depth ``sections``, the text that answers, by entry id.
-    """
-
-    query: str
-    hits: tuple[Hit, ...]
-    domains: tuple[str, ...]
-    masks: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
-    sections: dict[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """One version of one entry, whole. ``fenced`` is its text marked as data for a model's context."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendSpec:
-    """One backend of one port.
+class BackendSpec(NamedTuple):
+    """One backend of one port. Written with keywords.
 
     Attributes:
         port: ``store``, ``index``, ``ledger``, ``log``, ``policy`` or ``tools``.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from amem_core.domain.entries import Document
 from amem_core.domain.queries import Conditions, Hit, Query, ReadFilter
 
 
-@dataclass(frozen=True, kw_only=True)
-class IndexCapabilities:
+class IndexCapabilities(NamedTuple):
     """What an index can promise beyond the base contract."""
 
     multi_process: bool = False

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from amem_core.domain.events import Event
 from amem_core.domain.labels import Label
@@ -13,8 +12,7 @@ from amem_core.domain.queries import ReadFilter
 from amem_core.domain.tasks import NewTask, Outgoing, Task, TaskStatus
 
 
-@dataclass(frozen=True, kw_only=True)
-class LedgerCapabilities:
+class LedgerCapabilities(NamedTuple):
     """What a ledger can promise beyond the base contract."""
 
     multi_process: bool = False

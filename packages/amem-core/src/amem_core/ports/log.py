@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from amem_core.domain.events import Event, NewEvent
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogCapabilities:
+class LogCapabilities(NamedTuple):
     """What a log can promise beyond the base contract."""
 
     multi_process: bool = False

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from amem_core.domain.decisions import Decision
 from amem_core.domain.labels import Label
 from amem_core.domain.queries import ReadFilter
 
 
-@dataclass(frozen=True, kw_only=True)
-class PolicyCapabilities:
+class PolicyCapabilities(NamedTuple):
     """What a policy engine can promise beyond the base contract."""
 
     explain: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,7 @@ class NewVersion:
     replaces: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class StagedVersion:
+class StagedVersion(NamedTuple):
     """A version that is durable but not served yet."""
 
     id: str
@@ -27,24 +26,21 @@ class StagedVersion:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """One entry of a listing. ``stamp`` changes when the stored bytes change; compare it, do not read it."""
 
     id: str
     stamp: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(NamedTuple):
     """Something in the record that is not an entry's file: where it is and which rule it breaks."""
 
     path: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoreCapabilities:
+class StoreCapabilities(NamedTuple):
     """What a store can promise beyond the base contract. All default to no."""
 
     multi_process: bool = False

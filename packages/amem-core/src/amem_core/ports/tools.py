@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from amem_core.domain.tools import ToolAnswer
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolsCapabilities:
+class ToolsCapabilities(NamedTuple):
     """What a host of tools can promise beyond the base contract."""
 
     confined: bool = False

@@ -135,29 +135,6 @@ def _event(change: Change, version: NewVersion, actor: str) -> NewEvent:
     )
 
 
-def look(runtime: Runtime, domain: str) -> None:
-    """Make sure, once per process, that no unfinished write is left in ``domain`` and that the index has followed.
-
-    Costs a directory listing and two look-ups when all is well. Another process that is writing
-    right now settles its own.
-
-    Raises:
-        UnavailableError: the index knows nothing of the domain and somebody else is rebuilding it.
-    """
-    if domain in runtime.settled:
-        return
-    head, mark = runtime.log.head(domain), runtime.index.watermark(domain)
-    if mark < head or runtime.store.staged(domain):
-        try:
-            with runtime.log.writer(domain, wait=0) as writer:
-                settle(runtime, domain, writer)
-        except UnavailableError:
-            if mark == 0:
-                raise
-            return
-    runtime.settled.add(domain)
-
-
 def settle(runtime: Runtime, domain: str, writer: LogWriter) -> None:
     """Complete or close every write of the domain that was cut short; the caller is its only writer."""
     if domain in runtime.settled and runtime.index.watermark(domain) == writer.head:

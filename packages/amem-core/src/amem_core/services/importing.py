@@ -58,7 +58,7 @@ def _manifest(path: str) -> Manifest:
         return parse_manifest(data)
     except FormatError as exc:
         message = f"{path}: {exc}"
-        raise InvalidError(message, hint=exc.hint) from exc
+        raise InvalidError(message, hint=exc.hint or "export it again; nothing was imported") from exc
 
 
 def _read(top: str, relative: str, largest: int) -> bytes:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from amem_core.domain.names import check_domain, check_entry_id
 from amem_core.errors import DeniedError, NotFoundError
-from amem_core.services.committing import load, look
+from amem_core.services.looking import look
 
 if TYPE_CHECKING:
     from amem_core.domain.entries import Entry
@@ -55,6 +55,8 @@ def locate(session: Session, id: str) -> tuple[str, Current]:
         NotFoundError: there is no such entry in a domain that the session holds.
         DeniedError: its label is above the session's ceiling, or another rule refuses.
     """
+    from amem_core.services.committing import load
+
     id = check_entry_id(id)
     readable = domains(session, None)
     hit = session.runtime.index.find(id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amem_core.errors import CorruptionError, UnavailableError
-from amem_core.services import committing
+from amem_core.services import looking
 
 if TYPE_CHECKING:
     from amem_core.ports.log import LogWriter
@@ -56,7 +56,7 @@ def follow(runtime: Runtime, domain: str, head: int) -> None:
 
 def look(runtime: Runtime, domain: str) -> None:
     """Before the ledger is used, once per process: follow the log, and carry what a crash left in the outbox."""
-    committing.look(runtime, domain)
+    looking.look(runtime, domain)
     if domain in runtime.carried:
         return
     follow(runtime, domain, runtime.log.head(domain))

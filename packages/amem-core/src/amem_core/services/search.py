@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from amem_core.domain.names import check_type
-from amem_core.domain.queries import Conditions, Query
-from amem_core.domain.results import SearchResult
+from amem_core.domain.queries import Conditions, Query, SearchResult
 from amem_core.errors import InvalidError
 from amem_core.services.notices import notices_of
 from amem_core.services.reach import domains
@@ -75,6 +73,8 @@ def conditions_of(filter: str | None, types: Sequence[str] = ()) -> Conditions:
 
         conditions = parse_filter(filter)
     if types:
+        from amem_core.domain.names import check_type
+
         conditions = replace(conditions, types=(*conditions.types, *(check_type(name) for name in types)))
     return conditions
 

@@ -13,8 +13,7 @@ from amem_launcher.params import Time, domain_option
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from amem_core.domain.queries import Hit
-    from amem_core.domain.results import SearchResult
+    from amem_core.domain.queries import Hit, SearchResult
 
 
 @declare(
