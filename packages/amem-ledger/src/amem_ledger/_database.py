@@ -317,7 +317,8 @@ def translated(error: sqlite3.Error, path: str) -> AmemError:
         return UnavailableError(f"{path} {what}: {error}", hint=hint, damaged=code in _DAMAGE)
     if isinstance(error, sqlite3.ProgrammingError):
         return UnavailableError(f"the ledger {path} was closed during the call", hint="open the memory again")
-    if "no such" in str(error) or isinstance(error, sqlite3.IntegrityError):
+    foreign = any(words in str(error) for words in ("no such", "already exists", "has no column"))
+    if foreign or isinstance(error, sqlite3.IntegrityError):
         # Tables or triggers are missing or changed, or rows contradict each other: the file is not what amem made.
         return UnavailableError(f"{path} is damaged: {error}", hint=_REINDEX, damaged=True)
     message = f"{path}: {error}"

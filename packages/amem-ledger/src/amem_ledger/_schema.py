@@ -37,9 +37,10 @@ _FIRST = (
         actor TEXT
     ) WITHOUT ROWID
     """,
-    # Partial, so that a claim costs the same with a million completed rows; the label, so that it need not leave the index.
-    "CREATE INDEX task_ready ON task (domain, priority, id, label) WHERE status = 0",
-    "CREATE INDEX task_held ON task (domain, lease_until, priority, label) WHERE status = 1",
+    # Partial, so that a claim costs the same with a million completed rows; label and status, so that it need not leave
+    # the index.
+    "CREATE INDEX task_ready ON task (domain, priority, id, label, status) WHERE status = 0",
+    "CREATE INDEX task_held ON task (domain, lease_until, priority, label, status) WHERE status = 1",
     """
     CREATE UNIQUE INDEX task_filing ON task (domain, origin, upstream_event)
         WHERE origin IS NOT NULL AND upstream_event IS NOT NULL

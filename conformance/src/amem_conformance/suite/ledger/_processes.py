@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 
@@ -16,7 +17,7 @@ def in_processes(work: Callable[[int], Any], count: int) -> list[Any]:
     """
     pipes = [os.pipe() for _ in range(count)]
     context = multiprocessing.get_context("fork")
-    processes: list[multiprocessing.context.ForkProcess] = []
+    processes: list[BaseProcess] = []
     for number, (_, writing) in enumerate(pipes):
         process = context.Process(target=_report, args=(work, number, writing))
         process.start()
