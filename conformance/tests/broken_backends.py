@@ -115,13 +115,13 @@ class _IgnoresTheFilter(Broken):
         self.inner.apply(domain, documents, through=through)
 
     def search(self, query: Any) -> Any:
-        return self.inner.search(replace(query, readable=_Everything(dict.fromkeys(self._seen, Label.restricted))))
+        return self.inner.search(query._replace(readable=_Everything(dict.fromkeys(self._seen, Label.restricted))))
 
 
 class _FiltersAfterTheLimit(Broken):
     def search(self, query: Any) -> Any:
         every = ReadFilter(dict.fromkeys(query.readable.domains, Label.restricted))
-        hits = self.inner.search(replace(query, readable=every))
+        hits = self.inner.search(query._replace(readable=every))
         return [hit for hit in hits if query.readable.allows(hit.domain, hit.label)]
 
 

@@ -132,8 +132,8 @@ def test_a_time_without_an_offset_is_refused(backend: Index) -> None:
     naive = START.replace(tzinfo=None)
     query = Query(text="walrus", readable=EVERYTHING)
     for refused in (
-        lambda: backend.search(replace(query, as_of=naive)),
-        lambda: backend.search(replace(query, valid_at=naive)),
+        lambda: backend.search(query._replace(as_of=naive)),
+        lambda: backend.search(query._replace(valid_at=naive)),
         lambda: backend.select(EVERYTHING, Conditions(created_from=naive)),
         lambda: backend.select(EVERYTHING, Conditions(created_until=naive)),
         lambda: backend.apply(DOMAIN, [replace(doc("a"), known_from=naive)], through=1),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -85,7 +84,7 @@ def test_reading_what_is_not_staged_says_so(backend: Store, id: str, version: in
 def test_bytes_that_are_not_those_of_their_digest_are_refused_and_none_is_staged(backend: Store) -> None:
     good = new("mem-a")
     with pytest.raises(InvalidError):
-        backend.stage("d", [good, replace(new("mem-b"), digest=good.digest)])
+        backend.stage("d", [good, new("mem-b")._replace(digest=good.digest)])
     assert backend.staged("d") == []
 
 
@@ -166,7 +165,7 @@ def test_versions_of_one_id_in_a_group_are_published_one_after_the_other(backend
 def test_what_is_published_is_what_was_staged_and_not_what_the_call_carries(backend: Store) -> None:
     version = new("mem-a")
     backend.stage("d", [version])
-    backend.publish("d", [replace(version, data=b"")])
+    backend.publish("d", [version._replace(data=b"")])
     assert backend.read("d", "mem-a") == version.data
 
 

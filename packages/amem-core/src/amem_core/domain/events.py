@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class NewEvent:
+class NewEvent(NamedTuple):
     """An event that has no place in a log yet.
 
     Attributes:
@@ -27,8 +25,7 @@ class NewEvent:
     data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """An event in its place: ``seq`` counts from 1 without a gap in one domain's log.
 
     ``chain`` is the hexadecimal SHA-256 over the chain of the event before and this event's

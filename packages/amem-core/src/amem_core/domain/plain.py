@@ -25,7 +25,7 @@ _TIME = re.compile(
 def plain(value: object) -> Any:
     """Return ``value`` as JSON: dicts with string keys, lists, strings, numbers, booleans and None.
 
-    A dataclass becomes an object with its fields in their order, a label, tier or status its word, a
+    A dataclass or a named tuple becomes an object with its fields in their order, a label, tier or status its word, a
     time RFC 3339 (in UTC with ``Z``, otherwise with the offset that it has), a date ``YYYY-MM-DD``. Sets
     are sorted. A float that JSON cannot write becomes the YAML word for it, such as ``.nan``.
 
@@ -37,7 +37,7 @@ def plain(value: object) -> Any:
         return value
     if kind is tuple or kind is list:
         return [plain(item) for item in value]  # type: ignore[attr-defined]  # kind says what it is
-    fields = getattr(kind, "__dataclass_fields__", None)
+    fields = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "_fields", None)
     if fields is not None:
         return {name: plain(getattr(value, name)) for name in fields}
     return _scalar(value)

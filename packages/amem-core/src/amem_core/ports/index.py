@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from amem_core.domain.entries import Document
-from amem_core.domain.queries import Conditions, Hit, Query, ReadFilter
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from amem_core.domain.entries import Document
+    from amem_core.domain.queries import Conditions, Hit, Query, ReadFilter
 
 
 class IndexCapabilities(NamedTuple):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from amem_core.domain.events import Event
-from amem_core.domain.labels import Label
-from amem_core.domain.queries import ReadFilter
-from amem_core.domain.tasks import NewTask, Outgoing, Task, TaskStatus
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime, timedelta
+
+    from amem_core.domain.events import Event
+    from amem_core.domain.labels import Label
+    from amem_core.domain.queries import ReadFilter
+    from amem_core.domain.tasks import NewTask, Outgoing, Task, TaskStatus
 
 
 class LedgerCapabilities(NamedTuple):

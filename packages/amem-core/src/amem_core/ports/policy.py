@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from amem_core.domain.decisions import Decision
-from amem_core.domain.labels import Label
-from amem_core.domain.queries import ReadFilter
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from amem_core.domain.decisions import Decision
+    from amem_core.domain.labels import Label
+    from amem_core.domain.queries import ReadFilter
 
 
 class PolicyCapabilities(NamedTuple):

@@ -6,7 +6,6 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from typing import Final, Literal
 
@@ -334,7 +333,7 @@ def _hit(document: Document, label: Label) -> Hit:
 
 
 def _scored(hit: Hit, score: float) -> Hit:
-    return replace(hit, score=score)
+    return hit._replace(score=score)
 
 
 def _clean(text: str) -> str:

@@ -35,10 +35,8 @@ def unfenced(text: str) -> str:
     return _ANY.sub("", text)
 
 
-def attributes_of(entry: Entry | Hit) -> dict[str, str]:
+def attributes_of(entry: Entry) -> dict[str, str]:
     """Return what a fence says of an entry: id, version, type, dates, source, label and tier."""
-    label = entry.classification if hasattr(entry, "classification") else entry.label
-    tier = entry.trust_tier if hasattr(entry, "trust_tier") else entry.tier
     return {
         "id": entry.id,
         "version": str(entry.version),
@@ -48,8 +46,8 @@ def attributes_of(entry: Entry | Hit) -> dict[str, str]:
         "valid_from": entry.valid_from.isoformat() if entry.valid_from else "",
         "valid_until": entry.valid_until.isoformat() if entry.valid_until else "",
         "author": entry.author,
-        "label": str(label),
-        "tier": str(tier),
+        "label": str(entry.classification),
+        "tier": str(entry.trust_tier),
         "source": ",".join(entry.source),
     }
 

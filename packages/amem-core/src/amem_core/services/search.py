@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amem_core.domain.queries import Conditions, Query, SearchResult
@@ -75,7 +74,7 @@ def conditions_of(filter: str | None, types: Sequence[str] = ()) -> Conditions:
     if types:
         from amem_core.domain.names import check_type
 
-        conditions = replace(conditions, types=(*conditions.types, *(check_type(name) for name in types)))
+        conditions = conditions._replace(types=(*conditions.types, *(check_type(name) for name in types)))
     return conditions
 
 
