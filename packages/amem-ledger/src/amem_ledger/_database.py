@@ -220,6 +220,10 @@ class Database:
         except sqlite3.Error as exc:
             connection.close()
             raise translated(exc, self.path) from exc
+        except OSError as exc:
+            connection.close()
+            message = f"{self.path} was taken away while it was opened"
+            raise UnavailableError(message, hint=_REOPEN) from exc
         except BaseException:
             connection.close()
             raise
@@ -315,7 +319,7 @@ def translated(error: sqlite3.Error, path: str) -> AmemError:
     if code in _MESSAGES:
         what, hint = _MESSAGES[code]
         return UnavailableError(f"{path} {what}: {error}", hint=hint, damaged=code in _DAMAGE)
-    if isinstance(error, sqlite3.ProgrammingError):
+    if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
         return UnavailableError(f"the ledger {path} was closed during the call", hint="open the memory again")
     foreign = any(words in str(error) for words in ("no such", "already exists", "has no column"))
     if foreign or isinstance(error, sqlite3.IntegrityError):

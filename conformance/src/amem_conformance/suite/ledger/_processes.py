@@ -24,9 +24,9 @@ def in_processes(work: Callable[[int], Any], count: int) -> list[Any]:
         os.close(writing)
         processes.append(process)
     answers = [_read(reading) for reading, _ in pipes]
-    for process in processes:
-        process.join(60)
-        assert process.exitcode == 0
+    for each in processes:
+        each.join(60)
+        assert each.exitcode == 0
     return [json.loads(answer) for answer in answers]
 
 

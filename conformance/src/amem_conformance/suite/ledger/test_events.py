@@ -364,7 +364,7 @@ def test_a_log_that_files_one_event_twice_is_refused(backend: Ledger) -> None:
     book = Book()
     file(backend, new("mem-a", origin="o", event="1"))
     book.carry(backend)
-    book.append(backend_event(book)._replace(subject="mem-b"))
+    book.append(last_event(book)._replace(subject="mem-b"))
     backend.clear("d")
     with pytest.raises(CorruptionError):
         backend.apply("d", book.events, through=2)
