@@ -155,7 +155,7 @@ def _keep_queued(queue: litequeue.LiteQueue) -> None:
 
 def _crowd(rounds: int) -> list[Row]:
     """Sixteen processes, each commit on the disk: pairs a second, and the slowest claims."""
-    each = 15
+    each = 40
     found: dict[str, list[tuple[float, float]]] = {"ours": [], "raw": []}
     with tempfile.TemporaryDirectory() as top:
         for number in range(rounds):
