@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from amem_core.ports.tools import Tools
+from amem_core.testing import Site
 
-
-@dataclass(frozen=True)
-class Site:
-    """One empty place for one test: a root directory and the backend's settings for it.
-
-    A harness that does not depend on this distribution returns any object with these two attributes.
-    """
-
-    root: str
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+__all__ = ["Harness", "Opened", "OpeningHarness", "Raw", "Site", "ToolsHarness"]
 
 
 class Opened(Protocol):

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
-from amem_conformance.harness import Harness, Opened, OpeningHarness, Raw, Site
+from amem_conformance.harness import Harness, Opened, OpeningHarness, Site
 from amem_conformance.manifest import PORTS
 from amem_core.errors import ConfigError, InvalidError, PluginConflictError, PluginLoadError, PluginNotFoundError
 from amem_core.plugins.loader import load_backend, open_backend
 from amem_core.reference.tools import MemoryTools
+from amem_core.testing import DirectoryHarness
 
 GROUP: Final = "amem.conformance"
 
@@ -33,25 +33,11 @@ REFERENCE: Final = tuple(f"{port}.memory" for port in PORTS)
 EMBEDDED: Final = (*REFERENCE, *_FIRST_PARTY)
 
 
-class MemoryHarness:
+class MemoryHarness(DirectoryHarness):
     """The harness of a reference adapter: a fresh directory, and no bytes behind the port's back."""
 
-    def __init__(self) -> None:
-        self._scratch: Path | None = None
-
-    @contextmanager
-    def start(self, scratch: Path) -> Generator[None]:
-        """Keep ``scratch`` for the sites."""
-        self._scratch = scratch
-        yield
-
-    def fresh(self) -> Site:
-        """Return a new directory as the root."""
-        return Site(tempfile.mkdtemp(prefix="site-", dir=self._scratch))
-
-    def raw(self, site: Site) -> Raw | None:  # noqa: ARG002  (the protocol's signature)
+    def raw(self, site: Site) -> None:
         """Return None: a reference adapter keeps no bytes."""
-        return None
 
     def equip(self, backend: MemoryTools) -> None:
         """Register the tools that the suite calls."""

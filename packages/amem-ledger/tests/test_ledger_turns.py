@@ -236,7 +236,7 @@ def test_the_harness_gives_sites_apart_and_the_bytes_behind_them(tmp_path):
         ledger = open_ledger(first.root, SqliteSettings(**first.settings))
         file(ledger, "mem-a")
         ledger.close()
-        assert [name for name, _ in harness.raw(first).blobs()] == ["state/ledger.sqlite"]
+        assert "state/ledger.sqlite" in dict(harness.raw(first).blobs())
         assert list(harness.raw(second).blobs()) == []
         harness.raw(second).write("state/ledger.sqlite", dict(harness.raw(first).blobs())["state/ledger.sqlite"])
         copied = open_ledger(second.root, SqliteSettings())
