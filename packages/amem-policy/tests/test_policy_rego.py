@@ -246,17 +246,25 @@ def test_decisions_are_remembered_until_the_grants_change(
     assert len(asked) == 4
 
 
+def test_what_a_caller_does_to_a_decision_does_not_reach_the_next(opened: Open) -> None:
+    policy = opened()
+    opening = {"session": SESSION, "resource": {}}
+    with pytest.raises(TypeError):
+        policy.decide("session", opening).obligations["ceiling"] = "restricted"  # type: ignore[index]
+    assert policy.decide("session", opening).obligations == {"ceiling": "internal"}
+
+
 def test_one_thread_parses_a_policy_once_and_a_search_not_all_of_it(
     root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsed: list[tuple[str, ...]] = []
-    real = engine._parse
+    real = engine.parse
 
-    def counting(bundle: Any, count: int) -> Any:
+    def counting(made: Any, bundle: Any, count: int) -> Any:
         parsed.append(tuple(name for name, _ in bundle.modules[:count]))
-        return real(bundle, count)
+        return real(made, bundle, count)
 
-    monkeypatch.setattr(engine, "_parse", counting)
+    monkeypatch.setattr(engine, "parse", counting)
 
     def run() -> None:
         policy = opened()
@@ -307,6 +315,24 @@ def test_an_engine_is_never_used_or_dropped_in_a_foreign_thread(opened: Open) ->
     gc.collect()
 
 
+def test_an_error_that_is_kept_keeps_no_engine(opened: Open) -> None:
+    with pytest.raises(ConfigError) as caught:
+        opened("package amem\nbroken {")
+    panicking = opened(rule('decision := {"allow": true} if strings.count("a", "") > 0'))
+    with pytest.raises(engine.EngineFailure) as failed:
+        engine.evaluate(panicking._bundle, ("v", "{}"), "decision", "read", "{}")
+    seen: list[object] = []
+    for info in (caught, failed):
+        error: BaseException | None = info.value
+        while error is not None:
+            trace = error.__traceback__
+            while trace is not None:
+                seen += trace.tb_frame.f_locals.values()
+                trace = trace.tb_next
+            error = error.__cause__ or error.__context__
+    assert not [found for found in seen if isinstance(found, engine.regorus.Engine | engine._Slot)]
+
+
 def test_an_interrupt_is_not_taken_for_a_denial(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted:
         def set_input_json(self, text: str) -> None:
@@ -317,7 +343,9 @@ def test_an_interrupt_is_not_taken_for_a_denial(opened: Open, monkeypatch: pytes
         def add_data_json(self, text: str) -> None: ...
 
     policy = opened()
-    monkeypatch.setattr(engine, "_parsed", lambda *_: engine._Slot(Interrupted()))
+    policy.decide("read", {})
+    slots = engine._slots()
+    monkeypatch.setattr(engine, "_slots", lambda: dict.fromkeys(slots, engine._Slot(Interrupted())))
     with pytest.raises(KeyboardInterrupt):
         policy.decide("read", READ)
 

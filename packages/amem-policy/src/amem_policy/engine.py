@@ -40,13 +40,14 @@ class EngineFailure(Exception):  # noqa: N818  (never seen outside this package:
 
 
 def check(bundle: Bundle) -> None:
-    """Parse the bundle in this thread.
+    """Parse the bundle in this thread, as far as a session needs it.
 
     Raises:
         EngineFailure: a text is no Rego.
     """
-    count = bundle.needed("session")
-    _parsed(bundle, count)
+    fault = _prepare(bundle, bundle.needed("session"))
+    if fault:
+        raise EngineFailure(fault)
 
 
 def evaluate(bundle: Bundle, grants: tuple[str, str], rule: str, action: str, input: str) -> Any:
@@ -60,26 +61,11 @@ def evaluate(bundle: Bundle, grants: tuple[str, str], rule: str, action: str, in
     if not bundle.modules:
         message = "the policy is empty"
         raise EngineFailure(message)
-    count = bundle.needed(action)
-    slot = _parsed(bundle, count)
-    try:
-        if slot.version != grants[0]:
-            slot.version = ""
-            slot.engine.clear_data()
-            slot.engine.add_data_json(grants[1])
-            slot.version = grants[0]
-        slot.engine.set_input_json(input)
-        answer = slot.engine.eval_rule_as_json(f"data.amem.{rule}")
-    except Exception as exc:
-        message = f"the policy's rule {rule} failed: {_first_words(exc)}"
-        raise EngineFailure(message) from exc
-    except BaseException as exc:
-        if type(exc).__name__ != "PanicException":
-            raise
-        # What a panic left half done is not asked again.
-        _slots().pop((bundle.digest, count), None)
-        message = f"the policy's rule {rule} made the engine panic: {_first_words(exc)}"
-        raise EngineFailure(message) from exc
+    # No error leaves from where an engine is in reach: whoever keeps the error would keep the engine
+    # with its frame, and drop it in whichever thread the garbage is collected.
+    answer, fault = _ask(bundle, grants, rule, bundle.needed(action), input)
+    if fault:
+        raise EngineFailure(fault)
     if answer == '"<undefined>"':
         message = f"the policy's rule {rule} is undefined for this"
         raise EngineFailure(message)
@@ -104,32 +90,61 @@ def _slots() -> dict[tuple[str, int], _Slot]:
     return slots
 
 
-def _parsed(bundle: Bundle, count: int) -> _Slot:
+def _ask(bundle: Bundle, grants: tuple[str, str], rule: str, count: int, input: str) -> tuple[str, str]:
+    """Return the answer as JSON text and an empty string, or an empty string and what went wrong."""
+    fault = _prepare(bundle, count)
+    if fault:
+        return "", fault
+    slot = _slots()[bundle.digest, count]
+    try:
+        if slot.version != grants[0]:
+            slot.version = ""
+            slot.engine.clear_data()
+            slot.engine.add_data_json(grants[1])
+            slot.version = grants[0]
+        slot.engine.set_input_json(input)
+        return slot.engine.eval_rule_as_json(f"data.amem.{rule}"), ""
+    except Exception as exc:  # noqa: BLE001  (whatever it is, it is a denial that says so)
+        return "", f"the policy's rule {rule} fails: {_first_words(exc)}"
+    except BaseException as exc:
+        if not _panicked(exc):
+            raise
+        # What a panic left half done is not asked again.
+        del _slots()[bundle.digest, count]
+        return "", f"the policy's rule {rule} makes the engine panic: {_first_words(exc)}"
+
+
+def _prepare(bundle: Bundle, count: int) -> str:
+    """See to it that this thread has an engine for the bundle; return what is wrong with the text, if anything."""
     slots = _slots()
     key = (bundle.digest, count)
-    slot = slots.get(key)
-    if slot is None:
-        slot = _Slot(_parse(bundle, count))
+    if key in slots:
+        return ""
+    engine = cast("_Engine", cast("Any", regorus).Engine())
+    fault = parse(engine, bundle, count)
+    if not fault:
         while len(slots) >= _KEPT:
             del slots[next(iter(slots))]
-        slots[key] = slot
-    return slot
+        slots[key] = _Slot(engine)
+    return fault
 
 
-def _parse(bundle: Bundle, count: int) -> _Engine:
-    engine = cast("_Engine", cast("Any", regorus).Engine())
+def parse(engine: _Engine, bundle: Bundle, count: int) -> str:
+    """Give the first ``count`` texts to the engine; return what is wrong with one, or an empty string."""
     for name, text in bundle.modules[:count]:
         try:
             engine.add_policy(name, text)
-        except Exception as exc:
-            message = f"{name} is no Rego: {_first_words(exc)}"
-            raise EngineFailure(message) from exc
+        except Exception as exc:  # noqa: BLE001  (whatever it is, it is a denial that says so)
+            return f"{name} is no Rego: {_first_words(exc)}"
         except BaseException as exc:
-            if type(exc).__name__ != "PanicException":
+            if not _panicked(exc):
                 raise
-            message = f"{name} made the engine panic: {_first_words(exc)}"
-            raise EngineFailure(message) from exc
-    return engine
+            return f"{name} makes the engine panic: {_first_words(exc)}"
+    return ""
+
+
+def _panicked(exc: BaseException) -> bool:
+    return type(exc).__name__ == "PanicException"
 
 
 def _first_words(exc: BaseException) -> str:

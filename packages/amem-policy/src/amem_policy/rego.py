@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from amem_core.domain.decisions import Decision
@@ -178,7 +179,8 @@ class _State:
             reasons=answer.reasons or (() if answer.allowed else ("the policy denies it and gives no reason",)),
             rules=answer.rules,
             version=self.version,
-            obligations=answer.obligations if answer.allowed else {},
+            # The decision is remembered and handed out again, so that nobody may change it.
+            obligations=MappingProxyType(answer.obligations if answer.allowed else {}),
         )
 
     def read_filter(self, session: Mapping[str, Any]) -> ReadFilter:
