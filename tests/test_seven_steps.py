@@ -178,17 +178,20 @@ def test_search_ranks_a_title_above_a_body(root, owner):
 async def test_search_shows_summaries_without_bodies_and_get_returns_one_body(root, material):
     amem("ingest", material, "--domain", "notes", root=root)
     async with agent(root) as one:
-        found = await one.do("search", query="how is the repository checked", limit=5)
-        assert 1 <= len(found["hits"]) <= 5
-        best = found["hits"][0]["id"]
+        asked = {"query": "how is the repository checked", "limit": 5}
+        found = await one.client.call_tool("search", asked)
+        ids = [hit["id"] for hit in found.structured_content["hits"]]
+        assert 1 <= len(ids) <= 5
+        best = ids[0]
         read = await one.do("get", id=best)
     whole = amem("get", best, "--json", root=root).json["entry"]
     assert whole["body"].strip() in read["text"]
-    for hit in found["hits"]:
-        entry = amem("get", hit["id"], "--json", root=root).json["entry"]
-        assert entry["summary"] in hit["text"]
-        assert entry["body"].strip() not in hit["text"]
-        assert (f"id={entry['id']} " in read["text"]) == (hit["id"] == best)
+    shown = found.content[0].text
+    for id in ids:
+        entry = amem("get", id, "--json", root=root).json["entry"]
+        assert entry["summary"] in shown
+        assert entry["body"].strip() not in shown
+        assert (f"id={id} " in read["text"]) == (id == best)
 
 
 # 5. a task is created, claimed with a lease, heartbeaten and completed
