@@ -8,9 +8,13 @@ wire either.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
+import socket
+import stat
 import sys
+import termios
 from typing import TYPE_CHECKING
 
 import anyio
@@ -64,13 +68,12 @@ async def read_messages(source: int, messages: MemoryObjectSendStream[SessionMes
 
 async def write_messages(wire: int, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
     """Write each message as one line, until there are no more or nobody reads them."""
-    ready = select.poll()
-    ready.register(wire, select.POLLOUT)
+    writer = _Writer(wire)
     async with messages:
         async for message in messages:
             line = message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
             try:
-                await _write(wire, line, ready)
+                await writer.write(line)
             except (BrokenPipeError, ConnectionResetError):
                 return
 
@@ -84,13 +87,44 @@ async def _read(source: int) -> bytes:
     return os.read(source, _CHUNK)
 
 
-async def _write(wire: int, data: bytes, ready: select.poll) -> None:
-    """Write all of ``data`` without ever holding up the event loop: a pipe that is ready takes this much at once."""
-    view = memoryview(data)
-    while view:
-        if not ready.poll(0):
-            await anyio.wait_writable(wire)
-        view = view[os.write(wire, view[: select.PIPE_BUF]) :]
+class _Writer:
+    """Writes without ever holding up the event loop, and without asking others to put up with a non-blocking descriptor.
+
+    Each write wakes the reader, so a line goes out in as few of them as possible.
+    """
+
+    def __init__(self, wire: int) -> None:
+        self._wire = wire
+        self._ready = select.poll()
+        self._ready.register(wire, select.POLLOUT)
+        mode = os.fstat(wire).st_mode
+        self._socket = socket.socket(fileno=os.dup(wire)) if stat.S_ISSOCK(mode) else None
+        # What an empty pipe takes at once, where that can be asked.
+        asked = stat.S_ISFIFO(mode) and hasattr(fcntl, "F_GETPIPE_SZ")
+        self._capacity = fcntl.fcntl(wire, fcntl.F_GETPIPE_SZ) if asked else 0
+
+    async def write(self, data: bytes) -> None:
+        """Write all of ``data``."""
+        view = memoryview(data)
+        while view:
+            taken = self._some(view) if self._ready.poll(0) else 0
+            if not taken:
+                await anyio.wait_writable(self._wire)
+            view = view[taken:]
+
+    def _some(self, view: memoryview) -> int:
+        """Write as much as a descriptor that is ready takes for certain; return how much."""
+        if self._socket is not None:
+            try:
+                return self._socket.send(view, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return 0
+        room = self._capacity if self._capacity and not self._queued() else select.PIPE_BUF
+        return os.write(self._wire, view[:room])
+
+    def _queued(self) -> int:
+        """Return how many bytes of the pipe have not been read yet."""
+        return int.from_bytes(fcntl.ioctl(self._wire, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _parsed(line: bytes) -> SessionMessage | Exception:

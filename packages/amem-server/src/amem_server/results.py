@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NotRequired
 from typing_extensions import TypedDict
 
 from amem_core.domain.labels import Status
-from amem_core.services.fencing import fence
+from amem_core.services.fencing import fence, fence_hits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ _PLAIN = re.compile(r"[\w.:/#@+-]{1,200}", re.ASCII)
 
 
 class Card(TypedDict):
-    """One hit. ``text`` holds title, summary and, for depth sections, passages, fenced. ``status`` is there if not active."""
+    """One hit; its words are in the answer's ``text``, by its id. ``status`` is there when it is not active."""
 
     id: str
     version: int
@@ -38,7 +38,6 @@ class Card(TypedDict):
     label: str
     tier: str
     updated: str
-    text: str
     status: NotRequired[str]
     valid_from: NotRequired[str]
     valid_until: NotRequired[str]
@@ -47,9 +46,10 @@ class Card(TypedDict):
 
 
 class Found(TypedDict):
-    """What ``search`` answers."""
+    """What ``search`` answers. ``text`` holds titles, summaries and, for depth sections, passages, fenced."""
 
     hits: list[Card]
+    text: str
     domains: list[str]
     masks: list[str]
     notices: list[str]
@@ -155,9 +155,9 @@ class ClaimedTasks(TypedDict):
 
 def found(result: SearchResult) -> dict[str, Any]:
     """Return the answer of ``search``."""
-    sections = result.sections or {}
     return {
-        "hits": [_card(hit, sections.get(hit.id, "")) for hit in result.hits],
+        "hits": [_card(hit) for hit in result.hits],
+        "text": _cards(result),
         "domains": list(result.domains),
         "masks": list(result.masks),
         "notices": list(result.notices),
@@ -264,25 +264,40 @@ def moment(time: datetime) -> str:
     return time.isoformat().replace("+00:00", "Z")
 
 
-def _card(hit: Hit, passages: str) -> dict[str, Any]:
-    """Return one hit. The fence repeats only what must stand with the text wherever that is taken."""
-    label, tier, updated = str(hit.label), str(hit.tier), moment(hit.updated)
-    marks = {"id": hit.id, "date": updated[:10], "label": label, "tier": tier, "source": ",".join(hit.source)}
-    text = f"{hit.title}\n{hit.summary}\n\n{passages}" if passages else f"{hit.title}\n{hit.summary}"
+def _card(hit: Hit) -> dict[str, Any]:
     card = {
         "id": hit.id,
         "version": hit.version,
         "domain": hit.domain,
         "type": hit.type,
-        "label": label,
-        "tier": tier,
-        "updated": updated,
-        "text": fence(marks, text),
+        "label": str(hit.label),
+        "tier": str(hit.tier),
+        "updated": moment(hit.updated),
+        **_dates(hit),
     }
     if hit.status is not Status.active:
         card["status"] = str(hit.status)
-    card.update(_dates(hit))
     return card
+
+
+def _cards(result: SearchResult) -> str:
+    """Return the hits' words: one block of lines, or with passages one block for each hit."""
+    if not result.hits:
+        return ""
+    if result.sections is None:
+        return fence_hits(result.hits)
+    return "\n\n".join(_passage(hit, result.sections.get(hit.id, "")) for hit in result.hits)
+
+
+def _passage(hit: Hit, passages: str) -> str:
+    marks = {
+        "id": hit.id,
+        "date": hit.updated.date().isoformat(),
+        "label": str(hit.label),
+        "tier": str(hit.tier),
+        "source": ",".join(hit.source),
+    }
+    return fence(marks, f"{hit.title}\n{hit.summary}\n\n{passages}".rstrip())
 
 
 def _fields(entry: Entry) -> list[str]:

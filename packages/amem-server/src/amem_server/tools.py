@@ -17,7 +17,6 @@ from pydantic import TypeAdapter
 from amem_core.domain.entries import Draft
 from amem_core.domain.labels import Label
 from amem_core.errors import InvalidError
-from amem_core.services.fencing import fence_hits
 from amem_server import arguments as take
 from amem_server import results as give
 from amem_server._schemas import shortened
@@ -87,14 +86,8 @@ def _search(session: Session, asked: take.Search) -> Answer:
         valid_at=asked.valid_at,
     )
     answer = give.found(result)
-    if not result.hits:
-        text = ""
-    elif result.sections is None:
-        text = fence_hits(result.hits)
-    else:
-        text = "\n\n".join(card["text"] for card in answer["hits"])
     masks = [f"answered {mask}" for mask in result.masks]
-    return _noted(text, [*masks, *result.notices]) or "searched, and found nothing", answer
+    return _noted(answer["text"], [*masks, *result.notices]) or "searched, and found nothing", answer
 
 
 def _get(session: Session, asked: take.Get) -> Answer:
