@@ -233,7 +233,7 @@ def test_decisions_are_remembered_until_the_grants_change(
         asked.append(arguments)
         return real(*arguments)
 
-    monkeypatch.setattr("amem_policy.rego.evaluate", counting)
+    monkeypatch.setattr("amem_policy.state.evaluate", counting)
     policy = opened()
     for _ in range(10):
         policy.decide("read", {"session": dict(SESSION), "resource": dict(ENTRY)})

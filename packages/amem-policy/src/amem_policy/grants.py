@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 from amem_core.domain.labels import Label
 from amem_core.domain.names import check_domain
-from amem_core.errors import ConfigError, InvalidError, UnavailableError, UnknownFormatError
+from amem_core.errors import ConfigError, InvalidError, UnknownFormatError
+from amem_policy.stamps import stamp, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-FILE = "grants.toml"
+    from amem_policy.stamps import Stamp
+
 FORMAT = 1
 OWNER = "owner"
 
 _TABLES = ("format", "owner", "domains", "destinations")
 _MEND = "mend the line; the format is described in the documentation of grants.toml"
-
-Stamp = tuple[int, ...] | None
 
 
 class Grants:
@@ -56,21 +56,6 @@ class Grants:
         )
 
 
-def stamp_of(path: str) -> Stamp:
-    """Return what tells one state of the file from another, None when there is no file.
-
-    Raises:
-        UnavailableError: it cannot be told.
-    """
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return None
-    except OSError as exc:
-        raise _unreadable(path, exc) from exc
-    return (found.st_mtime_ns, found.st_size, found.st_ino, found.st_ctime_ns)
-
-
 def read_file(path: str) -> tuple[bytes, Stamp]:
     """Return the bytes of the file and the stamp that they had at the latest; nothing and None for no file.
 
@@ -80,11 +65,11 @@ def read_file(path: str) -> tuple[bytes, Stamp]:
     try:
         with open(path, "rb") as file:
             found = os.fstat(file.fileno())
-            return file.read(), (found.st_mtime_ns, found.st_size, found.st_ino, found.st_ctime_ns)
+            return file.read(), stamp(found)
     except FileNotFoundError:
         return b"", None
     except OSError as exc:
-        raise _unreadable(path, exc) from exc
+        raise unreadable(path, exc) from exc
 
 
 def parse_grants(data: bytes, path: str) -> Grants:
@@ -202,8 +187,3 @@ class _Reader:
             if all(name == OWNER for name in names):
                 return [OWNER] if names else []
         raise self.fault((*where, "holders"), f"must be a list in which only {OWNER!r} stands")
-
-
-def _unreadable(path: str, exc: OSError) -> UnavailableError:
-    message = f"{path} cannot be read: {exc.strerror}"
-    return UnavailableError(message, hint="give this user read permission there, or name another root")

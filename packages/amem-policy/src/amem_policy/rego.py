@@ -2,71 +2,75 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import marshal  # noqa: TID251  (the key of a cache in memory, which nothing stores and nobody else reads)
 import os
 import threading
-from collections.abc import Mapping
-from functools import lru_cache
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from amem_core.domain.decisions import Decision
-from amem_core.domain.labels import Label
-from amem_core.domain.queries import CLOSED, ReadFilter
 from amem_core.errors import AmemError, ConfigError, ConflictError
 from amem_core.ports.policy import PolicyCapabilities
-from amem_policy.answers import Answer, WrongShapeError, filter_of
-from amem_policy.bundle import Bundle, load_bundle
-from amem_policy.engine import EngineFailure, check, evaluate
-from amem_policy.grants import FILE, Grants, add_domain, parse_grants, read_file, stamp_of
+from amem_policy.remembered import Remembered
+from amem_policy.stamps import FILE, stamp_of
 
 if TYPE_CHECKING:
-    from amem_policy.config import RegoSettings
-    from amem_policy.grants import Stamp
+    from collections.abc import Mapping
 
-_REMEMBERED = 1024
-_UNREAD = ("unread",)
+    from amem_core.domain.decisions import Decision
+    from amem_core.domain.labels import Label
+    from amem_core.domain.queries import ReadFilter
+    from amem_policy.bundle import Bundle
+    from amem_policy.config import RegoSettings
+    from amem_policy.state import State
 
 
 def open_policy(root: str, settings: RegoSettings) -> RegoPolicy:
     """Open the policy of ``root``: its own text or the built-in one, over its ``grants.toml``.
 
-    A root without grants is opened and denies everything.
+    A root without grants is opened and denies everything. When the answers that are remembered for
+    the owner stand for the files as they are, text and grants are read when something else is asked.
 
     Raises:
         ConfigError: the grants or the policy's text are broken; file and line are named.
         UnknownFormatError: a newer amem wrote the grants.
         UnavailableError: a file is there and cannot be read.
     """
-    policy = RegoPolicy(root, load_bundle(root, settings.bundle))
-    policy.refuse_faults()
+    policy = RegoPolicy(root, settings.bundle)
+    if not policy.remembers():
+        policy.refuse_faults()
     return policy
 
 
 class RegoPolicy:
     """Decides with one text over grants that are read again whenever the file changes."""
 
-    def __init__(self, root: str, bundle: Bundle) -> None:
+    def __init__(self, root: str, directory: str) -> None:
+        self._root = root
+        self._directory = directory
         self._path = os.path.join(root, FILE)
-        self._bundle = bundle
         self._lock = threading.Lock()
-        self._state = _State(self._path, bundle)
+        self._remembered = Remembered(root, directory)
+        self._bundle: Bundle | None = None
+        self._state: State | None = None
+
+    def remembers(self) -> bool:
+        """Return whether nothing was read yet and what is remembered stands for the files as they are."""
+        return self._state is None and self._remembered.stands()
 
     def refuse_faults(self) -> None:
         """Raise what is wrong with grants or text now; later it denies instead."""
-        if self._state.fault is not None:
-            raise self._state.fault
+        from amem_policy.engine import EngineFailure, check
+
+        state = self._current()
+        if state.fault is not None:
+            raise state.fault
         try:
-            check(self._bundle)
+            check(self._text())
         except EngineFailure as exc:
             raise ConfigError(str(exc), hint="mend the policy, or take its directory out of the root") from exc
 
     @property
     def version(self) -> str:
         """Identifies the policy's text and the grants together."""
-        return self._current().version
+        return self._remembered.version if self.remembers() else self._current().version
 
     @property
     def capabilities(self) -> PolicyCapabilities:
@@ -75,17 +79,21 @@ class RegoPolicy:
 
     def decide(self, action: str, input: Mapping[str, Any]) -> Decision:
         """Decide one action; deny and say why when there is no answer."""
+        if self.remembers() and (decision := self._remembered.decision(action, input)) is not None:
+            return decision
         state = self._current()
-        try:
-            # Version 0 of the format has no references, so that equal values have equal bytes, and it
-            # tells false, null and 0 apart, which a tuple as the key would not.
-            return state.decided(action, marshal.dumps(cast("Any", input), 0))
-        except (ValueError, EngineFailure, WrongShapeError):
-            return state.decide(action, input)
+        decision = state.decide(action, input)
+        self._remembered.keep_decision(state.version, action, input, decision)
+        return decision
 
     def read_filter(self, session: Mapping[str, Any]) -> ReadFilter:
         """Return what the session may read; nothing at all when the policy gives no answer."""
-        return self._current().read_filter(session)
+        if self.remembers() and (known := self._remembered.read_filter(session)) is not None:
+            return known
+        state = self._current()
+        readable = state.read_filter(session)
+        self._remembered.keep_read_filter(state.version, session, readable)
+        return readable
 
     def domains(self) -> list[str]:
         """Return the domains that the grants know, sorted."""
@@ -98,6 +106,9 @@ class RegoPolicy:
             ConfigError: the grants are broken.
             UnavailableError: the grants cannot be written.
         """
+        from amem_core.domain.labels import Label
+        from amem_policy.grants import add_domain
+
         try:
             add_domain(self._path, domain, Label.internal if label is None else label)
         except ConflictError:
@@ -105,117 +116,30 @@ class RegoPolicy:
         return True
 
     def close(self) -> None:
-        """Forget what was decided. Idempotent."""
-        self._state.decided.cache_clear()
+        """Forget what was decided, and remember for the next start what the owner was answered. Idempotent."""
+        if self._state is not None:
+            self._state.decided.cache_clear()
+        self._remembered.save()
 
-    def _current(self) -> _State:
+    def _text(self) -> Bundle:
+        if self._bundle is None:
+            from amem_policy.bundle import load_bundle
+
+            self._bundle = load_bundle(self._root, self._directory)
+        return self._bundle
+
+    def _current(self) -> State:
         """Return the state for the grants as they stand on disk."""
+        from amem_policy.state import UNREAD, State
+
         try:
-            stamp: Stamp | tuple[str, ...] = stamp_of(self._path)
+            stamp: tuple[int, ...] | tuple[str, ...] | None = stamp_of(self._path)
         except AmemError:
-            stamp = _UNREAD
+            stamp = UNREAD
         state = self._state
-        if stamp == state.stamp:
+        if state is not None and stamp == state.stamp:
             return state
         with self._lock:
-            if self._state.stamp != stamp:
-                self._state = _State(self._path, self._bundle)
+            if self._state is None or self._state.stamp != stamp:
+                self._state = State(self._path, self._text())
             return self._state
-
-
-class _State:
-    """One version: a policy's text, grants, and the decisions that follow from them."""
-
-    def __init__(self, path: str, bundle: Bundle) -> None:
-        self._bundle = bundle
-        self.stamp: Stamp | tuple[str, ...] = _UNREAD
-        self.fault: AmemError | None = None
-        self.domains: Mapping[str, Label] = {}
-        self._missing = False
-        data = b""
-        grants = Grants(b"", {}, (), {})
-        try:
-            data, self.stamp = read_file(path)
-            self._missing = self.stamp is None
-            if not self._missing:
-                grants = parse_grants(data, path)
-                self.domains = grants.domains
-        except AmemError as exc:
-            self.fault = exc
-        told = hashlib.sha256(f"{bundle.digest}:{type(self.fault).__name__}:".encode() + data)
-        self.version = told.hexdigest()[:16]
-        self._grants = (self.version, grants.as_json())
-        self.decided = lru_cache(maxsize=_REMEMBERED)(self._decide_key)
-
-    def _decide_key(self, action: str, key: bytes) -> Decision:
-        return self._evaluate(action, marshal.loads(key))  # noqa: S302  (this process made it, from a plain value)
-
-    def decide(self, action: str, input: object) -> Decision:
-        """Decide without the cache; a failure of the engine becomes a denial."""
-        try:
-            return self._evaluate(action, input)
-        except (EngineFailure, WrongShapeError) as exc:
-            return self._denied(str(exc), "policy-failed")
-
-    def _evaluate(self, action: str, input: object) -> Decision:
-        """Ask the engine.
-
-        Raises:
-            EngineFailure: it gave no answer; nothing remembers that.
-            WrongShapeError: it gave an answer that means nothing.
-        """
-        if self.fault is not None:
-            return self._denied(f"the grants cannot be used: {self.fault}", "grants-broken")
-        if self._missing:
-            return self._denied("there is no grants.toml, and what nobody granted is denied", "no-grants")
-        if not isinstance(input, Mapping):
-            message = "what is to be decided is no object"
-            raise EngineFailure(message)
-        given = cast("Mapping[str, object]", input)
-        text = _as_json({"action": action, "session": given.get("session"), "resource": given.get("resource")})
-        answer = Answer(action, evaluate(self._bundle, self._grants, "decision", action, text))
-        return Decision(
-            allowed=answer.allowed,
-            reasons=answer.reasons or (() if answer.allowed else ("the policy denies it and gives no reason",)),
-            rules=answer.rules,
-            version=self.version,
-            # The decision is remembered and handed out again, so that nobody may change it.
-            obligations=MappingProxyType(answer.obligations if answer.allowed else {}),
-        )
-
-    def read_filter(self, session: Mapping[str, Any]) -> ReadFilter:
-        """Return the policy's residual, or nothing."""
-        if self.fault is not None or self._missing:
-            return CLOSED
-        try:
-            text = _as_json({"action": "read_filter", "session": session, "resource": {}})
-            return filter_of(evaluate(self._bundle, self._grants, "read_filter", "read_filter", text))
-        except (EngineFailure, WrongShapeError):
-            return CLOSED
-
-    def _denied(self, reason: str, rule: str) -> Decision:
-        return Decision(allowed=False, reasons=(reason,), rules=(rule,), version=self.version)
-
-
-def _plain(value: object) -> object:
-    """Return a mapping that is no dict as one."""
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, Any]", value))
-    message = f"{type(value).__name__} is no JSON value"
-    raise TypeError(message)
-
-
-_encode = json.JSONEncoder(allow_nan=False, default=_plain).encode
-
-
-def _as_json(document: Mapping[str, Any]) -> str:
-    """Return the document as JSON text: the engine's own conversion of Python's values differs between builds.
-
-    Raises:
-        EngineFailure: it is not JSON.
-    """
-    try:
-        return _encode(document)
-    except (TypeError, ValueError, RecursionError) as exc:
-        message = f"what is to be decided is not JSON: {exc}"
-        raise EngineFailure(message) from exc
