@@ -46,6 +46,7 @@ def command(ctx: click.Context, path: str | None, keep: bool) -> int:  # noqa: F
             output.out("\n".join(outcome.lines()))
         if outcome.problem:
             output.say(f"amem: step {outcome.number} does not hold: {outcome.problem}")
+            output.say(f"  hint: {'see' if keep else 'run it with --keep and see'} server.log beside the root")
 
     with staged(keep=keep) as stage:
         material = collect(path, stage.home)
