@@ -58,6 +58,10 @@ def events(ledger, domain="d"):
     ]
 
 
+def rebuild(ledger, told=()):
+    return ledger.rebuild("d", iter(told), through=len(told))
+
+
 def everything(ledger):
     return ledger.tasks(ALL, now=NOW, limit=10_000)
 
@@ -78,7 +82,7 @@ def test_a_newer_file_is_refused_with_both_numbers_and_left_as_it_is(root, path,
     newer.close()
     before = path.read_bytes()
     reopened = open_ledger(root, SqliteSettings())
-    for call in (lambda: reopened.watermark("d"), lambda: file(reopened, "mem-b"), lambda: reopened.clear("d")):
+    for call in (lambda: reopened.watermark("d"), lambda: file(reopened, "mem-b"), lambda: rebuild(reopened)):
         with pytest.raises(UnknownFormatError, match=rf"{_schema.VERSION + 1}.*{_schema.VERSION}") as caught:
             call()
         assert "upgrade" in caught.value.hint
@@ -175,7 +179,7 @@ def break_in_place(ledger, path):
 
 
 @pytest.mark.parametrize("how", ["no database", "a page of nothing", "no table"])
-def test_a_damaged_file_says_so_and_clear_starts_a_new_one(root, path, ledger, how):
+def test_a_damaged_file_says_so_and_a_rebuild_starts_a_new_one(root, path, ledger, how):
     file(ledger, *(f"mem-{number}" for number in range(40)))
     claim(ledger)
     before, told = everything(ledger), events(ledger)
@@ -186,15 +190,14 @@ def test_a_damaged_file_says_so_and_clear_starts_a_new_one(root, path, ledger, h
     with pytest.raises(UnavailableError, match="damaged") as caught:
         file(reopened, "mem-x")
     assert "amem reindex" in caught.value.hint
-    reopened.clear("d")
-    reopened.apply("d", told, through=len(told))
+    assert rebuild(reopened, told) == len(before)
     assert everything(reopened) == before
     assert [task.id for task in claim(reopened)] == ["mem-1"]
     assert (path.parent / "ledger.sqlite.damaged").read_bytes()[:100] == broken[:100]
     reopened.close()
 
 
-def test_damage_that_no_call_has_met_yet_is_found_by_clear(root, path, ledger):
+def test_damage_that_no_call_has_met_yet_is_found_by_a_rebuild(root, path, ledger):
     file(ledger, *(f"mem-{number:03}" for number in range(200)))
     told = events(ledger)
     ledger.close()
@@ -207,8 +210,7 @@ def test_damage_that_no_call_has_met_yet_is_found_by_clear(root, path, ledger):
     bare.commit()
     bare.close()
     reopened = open_ledger(root, SqliteSettings())
-    reopened.clear("d")
-    reopened.apply("d", told, through=200)
+    assert rebuild(reopened, told) == 200
     assert [task.id for task in claim(reopened, limit=2)] == ["mem-000", "mem-001"]
     reopened.close()
 
@@ -217,7 +219,7 @@ def test_another_instance_does_not_go_on_with_a_damaged_file_that_was_set_aside(
     file(ledger, "mem-a")
     break_in_place(ledger, path)
     mender = open_ledger(root, SqliteSettings())
-    mender.clear("d")
+    rebuild(mender)
     file(mender, "mem-b")
     with pytest.raises(UnavailableError) as caught:
         claim(ledger)
@@ -229,11 +231,11 @@ def test_another_instance_does_not_go_on_with_a_damaged_file_that_was_set_aside(
     again.close()
 
 
-def test_an_instance_that_clears_after_another_has_mended_leaves_the_new_file(root, path, ledger):
+def test_an_instance_that_rebuilds_after_another_has_mended_leaves_the_new_file(root, path, ledger):
     file(ledger, "mem-a")
     break_in_place(ledger, path)
     mender = open_ledger(root, SqliteSettings())
-    mender.clear("d")
+    rebuild(mender)
     file(mender, "mem-b", domain="e")
     ledger._database.start_anew()
     assert [task.id for task in everything(ledger)] == ["mem-b"]
@@ -256,16 +258,62 @@ def test_a_full_disk_is_an_error_and_changes_nothing(ledger):
     assert [item.event.subject for item in ledger.outgoing("d")] == ["mem-a", *more[: filed - 2], "mem-z"]
 
 
-def test_a_full_disk_during_apply_leaves_the_watermark_where_it_was(ledger):
-    file(ledger, *(f"mem-{number}" for number in range(300)))
-    told = events(ledger)
-    ledger.clear("d")
+@pytest.fixture
+def other(tmp_path):
+    (tmp_path / "other").mkdir()
+    opened = open_ledger(str(tmp_path / "other"), SqliteSettings())
+    yield opened
+    opened.close()
+
+
+def allow_pages(ledger, more):
     with ledger._database.reading() as connection:
-        connection.execute("VACUUM")
-        connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0] + 2}")
+        connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0] + more}")
+
+
+def test_a_full_disk_during_apply_leaves_the_watermark_where_it_was(ledger, other):
+    file(ledger, *(f"mem-{number}" for number in range(300)))
+    other.watermark("d")
+    allow_pages(other, 2)
     with pytest.raises(UnavailableError, match="no room"):
-        ledger.apply("d", told, through=300)
-    assert (everything(ledger), ledger.watermark("d")) == ([], 0)
+        other.apply("d", events(ledger), through=300)
+    assert (everything(other), other.watermark("d")) == ([], 0)
+
+
+def test_a_full_disk_during_a_rebuild_leaves_everything_as_it_was(ledger, other):
+    file(ledger, *(f"mem-{number}" for number in range(300)))
+    file(other, "mem-0")
+    other.relayed("d", number=1, through=1)
+    file(other, "mem-x")
+    before = everything(other), other.outgoing("d")
+    allow_pages(other, 2)
+    with pytest.raises(UnavailableError, match="no room"):
+        rebuild(other, events(ledger))
+    assert (everything(other), other.outgoing("d"), other.watermark("d")) == (*before, 1)
+
+
+def test_damage_that_shows_when_the_rows_are_written_is_set_aside_too(path, ledger):
+    file(ledger, "mem-a", "mem-b")
+    claim(ledger)
+    before, told = everything(ledger), events(ledger)
+    bare = sqlite3.connect(path)
+    bare.execute("ALTER TABLE task RENAME COLUMN renewed TO began")
+    bare.close()
+    assert rebuild(ledger, told) == 2
+    assert (everything(ledger), ledger.outgoing("d"), ledger.watermark("d")) == (before, [], 3)
+    assert path.with_name("ledger.sqlite.damaged").exists()
+
+
+def test_a_late_relayed_of_a_ledger_that_was_set_aside_moves_nothing_in_the_new_one(root, path, ledger):
+    file(ledger, "mem-a")
+    file(ledger, "mem-b", domain="e")
+    (late,) = ledger.outgoing("e")
+    break_in_place(ledger, path)
+    mender = open_ledger(root, SqliteSettings())
+    rebuild(mender)
+    mender.relayed("e", number=late.number, through=1)
+    assert (everything(mender), mender.watermark("e")) == ([], 0)
+    mender.close()
 
 
 def test_a_program_outside_amem_that_holds_the_file_is_named_as_such(root, path, monkeypatch):
@@ -315,12 +363,11 @@ def test_a_lock_that_may_not_be_opened_is_named(root, ledger, monkeypatch):
     other.close()
 
 
-def test_rows_that_contradict_the_log_are_corruption(ledger):
+def test_rows_that_contradict_the_log_are_corruption(ledger, other):
     file(ledger, "mem-a")
     told = events(ledger)
-    ledger.clear("d")
     with pytest.raises(CorruptionError):
-        ledger.apply("d", [Event("d", 1, "task.claimed", "mem-a", "owner", NOW, told[0].data, "")], through=1)
+        other.apply("d", [Event("d", 1, "task.claimed", "mem-a", "owner", NOW, told[0].data, "")], through=1)
 
 
 def test_what_a_power_loss_takes_comes_back_from_the_log(root, path, ledger, tmp_path):

@@ -200,8 +200,7 @@ def test_a_process_that_is_killed_at_work_leaves_a_ledger_that_its_events_make_a
     assert len(held) in {seen, seen + 1}
     before = ledger.tasks(ALL, now=NOW, limit=2000)
     told = [item.event for item in ledger.outgoing("d", limit=10_000)]
-    ledger.clear("d")
-    ledger.apply(
+    ledger.rebuild(
         "d",
         [Event("d", seq, e.kind, e.subject, e.actor, e.time, e.data, "") for seq, e in enumerate(told, 1)],
         through=len(told),

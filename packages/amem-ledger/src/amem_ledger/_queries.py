@@ -65,10 +65,11 @@ _OUTBOX = f"SELECT number, kind, actor, {COLUMNS} FROM outbox WHERE domain = ? O
 OUTGOING = f"{_OUTBOX} LIMIT ?"
 WHOLE_OUTBOX = _OUTBOX
 SENT = "DELETE FROM outbox WHERE domain = ? AND number = ?"
-# A trigger empties the outbox up to `relayed`.
+# A trigger empties the outbox up to `relayed`. A number that was not given is one of a file that was set aside since.
 RELAYED = (
-    "INSERT INTO domain (name, watermark) VALUES (?, ?) ON CONFLICT (name)"
-    " DO UPDATE SET relayed = max(relayed, min(?, number)), watermark = max(watermark, excluded.watermark)"
+    "INSERT INTO domain (name, watermark) SELECT ?1, ?2"
+    " WHERE ?3 <= coalesce((SELECT number FROM domain WHERE name = ?1), 0) ON CONFLICT (name)"
+    " DO UPDATE SET relayed = max(relayed, ?3), watermark = max(watermark, excluded.watermark)"
 )
 WATERMARK = "SELECT watermark FROM domain WHERE name = ?"
 FOLLOWED = (
@@ -81,10 +82,13 @@ KEEP = (
     + ", ".join(f"{name} = excluded.{name}" for name in _KEPT)
     + ", kind = NULL, actor = NULL"
 )
-CLEAR = (
-    "DELETE FROM task WHERE domain = ?",
-    "DELETE FROM outbox WHERE domain = ?",
-    "UPDATE domain SET watermark = 0, renewed = '' WHERE name = ?",
+# After FORGET nothing of the domain is left to conflict with; an id that another domain has still does.
+FORGET = "DELETE FROM task WHERE domain = ?"
+REMAKE = f"INSERT INTO task ({COLUMNS}, renewed) VALUES ({', '.join('?' * 15)})"
+ELSEWHERE = "SELECT domain FROM task WHERE id = ? AND domain <> ?"
+REBUILT = (
+    "INSERT INTO domain (name, watermark, renewed) VALUES (?, ?, ?) ON CONFLICT (name)"
+    " DO UPDATE SET watermark = excluded.watermark, renewed = excluded.renewed"
 )
 
 

@@ -52,10 +52,11 @@ from amem_core.domain.task_events import (
     utc,
 )
 from amem_core.domain.tasks import Task, TaskStatus
-from amem_core.errors import CorruptionError, UnavailableError
+from amem_core.errors import CorruptionError
 from amem_core.ports.ledger import LedgerCapabilities
 from amem_ledger import _queries as queries
 from amem_ledger._database import Database
+from amem_ledger._rebuild import rebuild
 from amem_ledger._rows import outgoing_of, row_of, task_of
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def open_ledger(root: str, settings: SqliteSettings) -> Ledger:
     """Return the ledger of ``root``. The file is opened, or made, at the first call.
 
     Every call may then raise ``UnknownFormatError`` when a newer amem wrote the file, and
-    ``UnavailableError`` when it is damaged: ``clear`` starts a new one in its place.
+    ``UnavailableError`` when it is damaged: ``rebuild`` starts a new one in its place.
     """
     return SqliteLedger(root, settings)
 
@@ -243,24 +244,9 @@ class SqliteLedger:
             self._follow(domain, own, through=min(chunk[-1].seq, through))
         self._follow(domain, [], through=through)
 
-    def clear(self, domain: str) -> None:
-        """Forget the domain. A damaged file is set aside, and then every domain is followed from its first event."""
-        try:
-            with self._database.writing() as turn:
-                if turn.rows("PRAGMA integrity_check(1)", ()) != [("ok",)]:
-                    damaged = True
-                else:
-                    damaged = False
-                    turn.rows("BEGIN IMMEDIATE", ())
-                    for statement in queries.CLEAR:
-                        turn.rows(statement, (domain,))
-                    turn.rows("COMMIT", ())
-        except UnavailableError as exc:
-            if not exc.context.get("damaged"):
-                raise
-            damaged = True
-        if damaged:
-            self._database.start_anew()
+    def rebuild(self, domain: str, events: Iterable[Event], *, through: int) -> int:
+        """Make the domain's tasks again; see the port, and ``amem_ledger._rebuild`` for what it costs."""
+        return rebuild(self._database, domain, events, through=through)
 
     def close(self) -> None:
         """Release what is held."""

@@ -87,10 +87,9 @@ class Book:
             ledger.relayed(self.domain, number=outgoing[-1].number, through=len(self.events))
         return [item.event for item in outgoing]
 
-    def rebuild(self, ledger: Ledger) -> None:
-        """Make the ledger forget the domain and follow the log from its first event."""
-        ledger.clear(self.domain)
-        ledger.apply(self.domain, iter(self.events), through=len(self.events))
+    def rebuild(self, ledger: Ledger) -> int:
+        """Make the domain's tasks from the log again; return how many there are."""
+        return ledger.rebuild(self.domain, iter(self.events), through=len(self.events))
 
 
 def everything(ledger: Ledger, now: datetime = START) -> list[Task]:

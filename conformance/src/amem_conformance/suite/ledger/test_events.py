@@ -130,6 +130,8 @@ def test_what_is_relayed_leaves_the_outbox_and_nothing_else(backend: Ledger) -> 
     assert (backend.outgoing("d"), backend.watermark("d")) == (outgoing[3:], 3)
     backend.relayed("d", number=outgoing[2].number, through=3)
     assert (backend.outgoing("d"), backend.watermark("d")) == (outgoing[3:], 3)
+    backend.relayed("d", number=outgoing[-1].number + 1, through=8)
+    assert (backend.outgoing("d"), backend.watermark("d")) == (outgoing[3:], 3)
     backend.relayed("d", number=outgoing[-1].number, through=7)
     assert (backend.outgoing("d"), backend.watermark("d")) == ([], 7)
 
@@ -146,7 +148,8 @@ def test_a_number_is_never_given_twice(backend: Ledger, reopen: Callable[[], Led
     assert other.number > first.number
     ledger.relayed("d", number=first.number, through=1)
     assert ledger.outgoing("d") == [other]
-    ledger.clear("d")
+    ledger.relayed("d", number=other.number, through=2)
+    ledger.rebuild("d", [], through=0)
     file(ledger, new("mem-c"))
     (third,) = ledger.outgoing("d")
     assert third.number > other.number
@@ -230,7 +233,7 @@ def test_the_watermark_is_nought_at_first_and_never_goes_back(backend: Ledger) -
     assert everything(backend) == []
 
 
-@pytest.mark.requirement("ledger:apply:rebuild")
+@pytest.mark.requirement("ledger:rebuild:events")
 def test_from_the_events_alone_the_tasks_are_the_same(backend: Ledger, reopen: Callable[[], Ledger]) -> None:
     book = Book()
     _life(backend)
@@ -240,14 +243,33 @@ def test_from_the_events_alone_the_tasks_are_the_same(backend: Ledger, reopen: C
     claim(backend, TWO, now=START - 100 * LEASE)
     book.carry(backend)
     before = everything(backend)
-    backend.clear("d")
-    assert (everything(backend), backend.outgoing("d"), backend.watermark("d")) == ([], [], 0)
-    backend.apply("d", book.events, through=len(book.events))
-    assert (everything(backend), backend.watermark("d")) == (before, len(book.events))
-    assert everything(reopen()) == before
+    for again in (False, True):
+        ledger = reopen() if again else backend
+        assert book.rebuild(ledger) == len(before)
+        assert (everything(ledger), ledger.outgoing("d"), ledger.watermark("d")) == (before, [], len(book.events))
 
 
-@pytest.mark.requirement("ledger:apply:rebuild")
+@pytest.mark.requirement("ledger:rebuild:events")
+def test_a_fresh_ledger_is_rebuilt_from_the_log_of_another(
+    fresh: Callable[[], AbstractContextManager[Ledger]], backend: Ledger
+) -> None:
+    book = Book()
+    _life(backend)
+    file(backend, *(new(f"mem-{number}", priority=number) for number in range(5)))
+    taken(backend)
+    book.carry(backend)
+    with fresh() as ledger:
+        assert book.rebuild(ledger) == 6
+        assert (everything(ledger), ledger.outgoing("d"), ledger.watermark("d")) == (
+            everything(backend),
+            [],
+            len(book.events),
+        )
+        assert book.rebuild(ledger) == 6
+        assert taken(ledger, TWO).id == "mem-1"
+
+
+@pytest.mark.requirement("ledger:rebuild:events")
 def test_a_log_of_thousands_of_events_is_followed(backend: Ledger) -> None:
     book = Book()
     file(backend, new("mem-a"))
@@ -347,27 +369,175 @@ _BREAKS: list[Callable[[list[Event]], list[Event]]] = [
 @pytest.mark.requirement("ledger:apply:gap")
 @pytest.mark.parametrize("break_it", _BREAKS)
 def test_an_event_that_does_not_follow_is_refused(
-    backend: Ledger, break_it: Callable[[list[Event]], list[Event]]
+    fresh: Callable[[], AbstractContextManager[Ledger]], backend: Ledger, break_it: Callable[[list[Event]], list[Event]]
 ) -> None:
     book = _until_now(backend)
-    backend.clear("d")
-    with pytest.raises(CorruptionError, match="mem-a") as caught:
-        backend.apply("d", break_it(book.events), through=3)
-    assert caught.value.hint
-    assert (everything(backend), backend.watermark("d")) == ([], 0)
-    backend.apply("d", book.events, through=3)
-    assert len(everything(backend)) == 2
+    with fresh() as ledger:
+        with pytest.raises(CorruptionError, match="mem-a") as caught:
+            ledger.apply("d", break_it(book.events), through=3)
+        assert caught.value.hint
+        assert (everything(ledger), ledger.watermark("d")) == ([], 0)
+        ledger.apply("d", book.events, through=3)
+        assert len(everything(ledger)) == 2
 
 
 @pytest.mark.requirement("ledger:apply:gap")
-def test_a_log_that_files_one_event_twice_is_refused(backend: Ledger) -> None:
+def test_a_log_that_files_one_event_twice_is_refused(
+    fresh: Callable[[], AbstractContextManager[Ledger]], backend: Ledger
+) -> None:
     book = Book()
     file(backend, new("mem-a", origin="o", event="1"))
     book.carry(backend)
     book.append(last_event(book)._replace(subject="mem-b"))
-    backend.clear("d")
-    with pytest.raises(CorruptionError):
-        backend.apply("d", book.events, through=2)
+    with fresh() as ledger, pytest.raises(CorruptionError):
+        ledger.apply("d", book.events, through=2)
+
+
+@pytest.mark.requirement("ledger:rebuild:gap")
+@pytest.mark.parametrize("break_it", _BREAKS)
+def test_a_log_that_does_not_follow_leaves_everything_as_it_was(
+    backend: Ledger, break_it: Callable[[list[Event]], list[Event]]
+) -> None:
+    book = _until_now(backend)
+    taken(backend)
+    before = everything(backend), backend.outgoing("d"), backend.watermark("d")
+    with pytest.raises(CorruptionError, match="mem-a") as caught:
+        backend.rebuild("d", iter(break_it(book.events)), through=3)
+    assert caught.value.hint
+    assert (everything(backend), backend.outgoing("d"), backend.watermark("d")) == before
+
+
+@pytest.mark.requirement("ledger:rebuild:gap")
+def test_a_log_that_takes_the_filing_or_the_id_of_another_task_leaves_everything_as_it_was(backend: Ledger) -> None:
+    book = Book()
+    file(backend, new("mem-a", origin="o", event="1"), new("mem-e", "e"))
+    book.carry(backend)
+    before = everything(backend)
+    for subject, data in (("mem-b", {}), ("mem-e", {"upstream_event": "2"})):
+        twice = Book()
+        twice.append(last_event(book), last_event(book)._replace(subject=subject, data={**book.events[0].data, **data}))
+        with pytest.raises(CorruptionError, match=subject) as caught:
+            twice.rebuild(backend)
+        assert caught.value.hint
+        assert (everything(backend), backend.watermark("d"), kinds(backend, "e")) == (before, 1, ["task.filed"])
+
+
+@pytest.mark.requirement("ledger:rebuild:outbox")
+@pytest.mark.parametrize("crash", [False, True])
+def test_what_the_log_does_not_hold_yet_stays_and_is_carried(backend: Ledger, crash: bool) -> None:  # noqa: FBT001
+    book = Book()
+    file(backend, new("mem-a"), new("mem-b"))
+    book.carry(backend)
+    taken(backend)
+    book.carry(backend, crash=crash)
+    file(backend, new("mem-c", origin="o", event="1", priority=1))
+    done(backend, taken(backend))
+    backend.heartbeat("mem-a", fence=1, lease=2 * LEASE, now=START)
+    before, waiting = everything(backend), backend.outgoing("d")[crash:]
+    assert book.rebuild(backend) == 3
+    assert (everything(backend), backend.outgoing("d"), backend.watermark("d")) == (before, waiting, 3)
+    assert [event.kind for event in book.carry(backend)] == [
+        "task.filed",
+        "task.claimed",
+        "task.completed",
+        "task.renewed",
+    ]
+    assert book.rebuild(backend) == 3
+    assert (everything(backend), backend.outgoing("d")) == (before, [])
+
+
+@pytest.mark.requirement("ledger:rebuild:outbox")
+def test_what_does_not_follow_from_the_log_leaves_the_outbox_and_the_rest_stays(backend: Ledger) -> None:
+    book = Book()
+    file(backend, new("mem-a"), new("mem-b"), new("mem-c", priority=900))
+    book.carry(backend)
+    first = taken(backend)
+    claimed = backend.outgoing("d")[0].event
+    done(backend, first)
+    taken(backend)
+    file(backend, new("mem-d", origin="o", event="1"))
+    book.append(claimed._replace(actor=TWO, data={**claimed.data, "holder": TWO}))
+    book.append(
+        NewEvent(
+            "task.filed",
+            "mem-z",
+            OWNER,
+            START,
+            {**book.events[0].data, "origin": "o", "upstream_event": "1"},
+        )
+    )
+    assert book.rebuild(backend) == 4
+    assert [(task.id, task.holder, task.revision) for task in everything(backend)] == [
+        ("mem-a", TWO, 2),
+        ("mem-b", ONE, 2),
+        ("mem-c", None, 1),
+        ("mem-z", None, 1),
+    ]
+    assert [event.subject for event in book.carry(backend)] == ["mem-b"]
+
+
+@pytest.mark.requirement("ledger:rebuild:set-back")
+def test_a_log_that_was_set_back_is_followed(backend: Ledger) -> None:
+    book = _until_now(backend)
+    file(backend, new("mem-c"))
+    done(backend, everything(backend)[0])
+    del book.events[2:]
+    assert book.rebuild(backend) == 3
+    assert [(task.id, task.revision) for task in everything(backend)] == [("mem-a", 1), ("mem-b", 1), ("mem-c", 1)]
+    assert (backend.watermark("d"), kinds(backend)) == (2, ["task.filed"])
+    assert taken(backend, TWO).fence == 1
+
+
+@pytest.mark.requirement("ledger:rebuild:atomic")
+def test_nobody_sees_or_claims_from_half_a_rebuild(backend: Ledger, second: Callable[[], Ledger]) -> None:
+    other, book = second(), Book()
+    file(backend, *(new(f"mem-{number:03}") for number in range(300)))
+    while task := claim(backend):
+        done(backend, task)
+    book.carry(backend)
+    before, seen, stop = everything(backend), list[bool](), threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            seen.append(claim(other, TWO) is None and everything(other) == before)
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        try:
+            for _ in range(10):
+                book.rebuild(backend)
+        finally:
+            stop.set()
+        looking.result()
+    assert seen
+    assert all(seen)
+
+
+@pytest.mark.requirement("ledger:rebuild:atomic")
+def test_what_is_claimed_during_rebuilds_is_claimed_once_and_reaches_the_log(
+    backend: Ledger, second: Callable[[], Ledger]
+) -> None:
+    other, book, writer = second(), Book(), threading.Lock()
+    file(backend, *(new(f"mem-{number:03}") for number in range(60)))
+    book.carry(backend)
+    held: list[tuple[str, int]] = []
+
+    def work() -> None:
+        while task := claim(other, TWO):
+            with writer:
+                book.carry(other)
+            held.append((task.id, task.fence))
+
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(work)
+        while not working.done():
+            with writer:
+                book.carry(backend)
+                book.rebuild(backend)
+        working.result()
+    assert sorted(held) == [(f"mem-{number:03}", 1) for number in range(60)]
+    logged = [(event.subject, event.data["fence"]) for event in book.events if event.kind == "task.claimed"]
+    assert sorted(logged) == sorted(held)
 
 
 def last_event(book: Book) -> NewEvent:
@@ -391,13 +561,15 @@ def test_a_log_that_tells_of_another_claim_is_not_passed_over(backend: Ledger) -
     assert [task.holder for task in everything(backend)] == [TWO]
 
 
-@pytest.mark.requirement("ledger:clear:domain")
-def test_only_the_cleared_domain_is_forgotten(backend: Ledger) -> None:
+@pytest.mark.requirement("ledger:rebuild:domain")
+def test_only_the_rebuilt_domain_is_replaced(backend: Ledger) -> None:
     file(backend, new("mem-a", "d", origin="o", event="1"), new("mem-b", "e"))
+    backend.relayed("d", number=backend.outgoing("d")[-1].number, through=1)
     backend.apply("e", [], through=4)
-    backend.clear("d")
-    backend.clear("nowhere")
+    assert backend.rebuild("d", [], through=0) == 0
+    assert backend.rebuild("nowhere", [], through=2) == 0
     assert [task.id for task in everything(backend)] == ["mem-b"]
     assert (kinds(backend, "d"), kinds(backend, "e"), backend.watermark("e")) == ([], ["task.filed"], 4)
+    assert (backend.watermark("d"), backend.watermark("nowhere")) == (0, 2)
     assert backend.file(new("mem-c", "d", origin="o", event="1"), actor=OWNER, now=START)[1]
     assert [task.id for task in backend.tasks(ALL, now=START)] == ["mem-b", "mem-c"]

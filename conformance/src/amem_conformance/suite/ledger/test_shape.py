@@ -82,7 +82,7 @@ def test_a_closed_ledger_is_unavailable_and_closing_again_changes_nothing(
         lambda: backend.relayed("d", number=1, through=1),
         lambda: backend.watermark("d"),
         lambda: backend.apply("d", [], through=1),
-        lambda: backend.clear("d"),
+        lambda: backend.rebuild("d", [], through=0),
     ]
     for call in calls:
         with pytest.raises(UnavailableError) as caught:

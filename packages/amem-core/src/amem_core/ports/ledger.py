@@ -129,7 +129,10 @@ class Ledger(Protocol):
         ...
 
     def relayed(self, domain: str, *, number: int, through: int) -> None:
-        """Record that every outgoing event up to ``number`` is in the log, whose event ``through`` was followed."""
+        """Record that every outgoing event up to ``number`` is in the log, whose event ``through`` was followed.
+
+        A number that was not given yet changes nothing: it is one of a ledger that was set aside since.
+        """
         ...
 
     def watermark(self, domain: str) -> int:
@@ -143,8 +146,21 @@ class Ledger(Protocol):
         """
         ...
 
-    def clear(self, domain: str) -> None:
-        """Forget the domain's projection and its outbox, so that ``apply`` can rebuild it from the first event."""
+    def rebuild(self, domain: str, events: Iterable[Event], *, through: int) -> int:
+        """Replace all that is kept of the domain by what its log comes to, in one step; return how many tasks it has.
+
+        ``events`` are the whole log, from its first event to ``through``, and the caller is its only
+        writer. Others see the old state until the new one is whole, and may change it meanwhile: what
+        the outbox then holds and the log does not stays in the outbox and is taken behind the events,
+        so that whoever made it can still carry it. What does not follow from the log is dropped from
+        the outbox: the log is right. Numbers of outgoing events go on from where they were.
+
+        A damaged ledger is set aside and begun anew, for every domain, with an empty outbox: what had
+        not been carried was never acknowledged.
+
+        Raises:
+            CorruptionError: an event does not follow from those before it. Nothing was changed.
+        """
         ...
 
     def close(self) -> None:

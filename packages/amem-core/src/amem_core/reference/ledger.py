@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from amem_core.domain import task_events as life
+from amem_core.domain.events import Event
 from amem_core.domain.tasks import NewTask, Outgoing, Task, TaskStatus
-from amem_core.errors import UnavailableError
+from amem_core.errors import CorruptionError, UnavailableError
 from amem_core.ports.ledger import LedgerCapabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from amem_core.domain.events import Event
+    from amem_core.domain.events import NewEvent
     from amem_core.domain.labels import Label
     from amem_core.domain.queries import ReadFilter
     from amem_core.ports.ledger import Ledger
@@ -192,6 +193,8 @@ class MemoryLedger:
         """Take what is in the log out of the outbox."""
         with self._held() as root:
             own = _domain(root, domain)
+            if number > own.number:
+                return
             own.outbox = [waiting for waiting in own.outbox if waiting.number > number]
             own.watermark = max(own.watermark, through)
 
@@ -211,12 +214,19 @@ class MemoryLedger:
             _domain(root, domain).outbox = outbox
             self.relayed(domain, number=0, through=through)
 
-    def clear(self, domain: str) -> None:
-        """Forget the domain; numbers go on from where they were."""
+    def rebuild(self, domain: str, events: Iterable[Event], *, through: int) -> int:
+        """Make the domain's tasks again from its log; what the outbox holds beyond it comes behind."""
+        own = [event for event in events if event.kind.startswith(life.PREFIX)]
         with self._held() as root:
-            root.tasks = {id: task for id, task in root.tasks.items() if task.domain != domain}
-            root.began = {id: began for id, began in root.began.items() if id in root.tasks}
-            root.domains[domain] = _Domain(number=_domain(root, domain).number)
+            tasks = {id: task for id, task in root.tasks.items() if task.domain != domain}
+            began = {id: time for id, time in root.began.items() if id in tasks}
+            for event in own:
+                _follow(tasks, began, [], event)
+            before = _domain(root, domain)
+            outbox = _what_follows(domain, tasks, began, before.outbox, {_name(event): event for event in own})
+            root.tasks, root.began = tasks, began
+            root.domains[domain] = _Domain(number=before.number, watermark=through, outbox=outbox)
+            return sum(task.domain == domain for task in tasks.values())
 
     def close(self) -> None:
         """Refuse every later call."""
@@ -316,10 +326,46 @@ def _follow(tasks: dict[str, Task], began: dict[str, datetime], outbox: list[Out
         _note_lease(began, event.kind, after, event.time)
         return
     for waiting in outbox:
-        sent = waiting.event
-        if (sent.subject, sent.data["revision"]) != (event.subject, revision):
+        if _name(waiting.event) != _name(event):
             continue
-        if (sent.kind, sent.actor, sent.time, sent.data) != (event.kind, event.actor, event.time, dict(event.data)):
+        if _told(waiting.event) != _told(event):
             raise life.diverged(event)
         outbox.remove(waiting)
         return
+
+
+def _what_follows(
+    domain: str,
+    tasks: dict[str, Task],
+    began: dict[str, datetime],
+    outbox: list[Outgoing],
+    logged: Mapping[tuple[str, str], Event],
+) -> list[Outgoing]:
+    """Take what is not in the log and follows from it into what is held; return that part of the outbox."""
+    kept: list[Outgoing] = []
+    dropped: set[str] = set()
+    for waiting in outbox:
+        sent = waiting.event
+        known = logged.get(_name(sent))
+        if known is not None and _told(known) == _told(sent):
+            continue
+        held = tasks.get(sent.subject)
+        if sent.subject in dropped or sent.data["revision"] != (1 if held is None else held.revision + 1):
+            dropped.add(sent.subject)
+            continue
+        try:
+            _follow(tasks, began, [], Event(domain, 0, *sent, chain=""))
+        except CorruptionError:
+            dropped.add(sent.subject)
+            continue
+        kept.append(waiting)
+    return kept
+
+
+def _name(event: Event | NewEvent) -> tuple[str, str]:
+    """Return what an event is known by: its task, and the revision that it made."""
+    return event.subject, repr(event.data.get("revision"))
+
+
+def _told(event: Event | NewEvent) -> tuple[object, ...]:
+    return event.kind, event.actor, event.time, dict(event.data)

@@ -68,14 +68,15 @@ def _rebuild(
 ) -> Reindexed:
     try:
         committing.settle(runtime, domain, writer)
-        relaying.carry(runtime, domain, writer)
     except UnavailableError:
-        # A damaged index or ledger is what a rebuild mends; what it had not carried was never acknowledged.
+        # A damaged index is what a rebuild mends.
         runtime.settled.discard(domain)
     entries, versions, broken, adopted = rebuild_index(runtime, domain, writer, progress)
-    runtime.ledger.clear(domain)
-    runtime.ledger.apply(domain, runtime.log.read(domain), through=writer.head)
-    tasks = sum(1 for event in runtime.log.read(domain) if event.kind == "task.filed")
+    tasks = runtime.ledger.rebuild(domain, runtime.log.read(domain), through=writer.head)
+    # A ledger that was damaged began anew for every domain: each is looked at again before it is used.
+    runtime.carried.clear()
+    # Only now is it certain that the ledger agrees with the log, so that its outbox can follow.
+    relaying.carry(runtime, domain, writer)
     runtime.settled.add(domain)
     return Reindexed(
         domain=domain,

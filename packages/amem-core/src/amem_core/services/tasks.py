@@ -104,7 +104,7 @@ def claim_next(session: Session, *, domain: str | None, lease: timedelta | float
         readable, holder=session.author, lease=length, now=runtime.clock.now(), limit=limit
     )
     for name in sorted({task.domain for task in tasks}):
-        relaying.relay(runtime, name)
+        relaying.relay(runtime, name, [task for task in tasks if task.domain == name])
     return [_view(session, task) for task in tasks]
 
 
@@ -114,7 +114,7 @@ def claim(session: Session, id: str, *, lease: timedelta | float) -> TaskView:
     task = _reach(session, "claim", id)
     runtime = session.runtime
     taken = runtime.ledger.claim(task.id, holder=session.author, lease=length, now=runtime.clock.now())
-    relaying.relay(runtime, task.domain)
+    relaying.relay(runtime, task.domain, [taken])
     return _view(session, taken)
 
 
@@ -124,7 +124,7 @@ def heartbeat(session: Session, id: str, *, fence: int, lease: timedelta | float
     task = _reach(session, "heartbeat", id)
     runtime = session.runtime
     renewed = runtime.ledger.heartbeat(task.id, fence=fence, lease=length, now=runtime.clock.now())
-    relaying.relay(runtime, task.domain)
+    relaying.relay(runtime, task.domain, [renewed])
     return renewed
 
 
@@ -150,7 +150,7 @@ def finish(session: Session, action: str, id: str, *, fence: int, text: str | No
         if handoff is not None:
             _take_back(session, handoff)
         raise
-    relaying.relay(runtime, task.domain)
+    relaying.relay(runtime, task.domain, [done])
     return done
 
 
