@@ -7,6 +7,8 @@ shell's own for an interrupt and for output that nobody reads any more.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 DONE, NO, USAGE, ALARM = 0, 1, 2, 3
 INTERRUPTED, UNREAD = 130, 141
+_MANY_OBJECTS = 100_000
 
 _RECORD, _LEDGER, _TRAVEL, _HOUSE = "The record", "The ledger", "Travelling", "Keeping house"
 TABLE = {
@@ -158,5 +161,24 @@ cli = Amem(
 
 
 def main() -> NoReturn:
-    """Run the command line of this process."""
-    cli.main()
+    """Run the command line of this process, and end the process."""
+    # A command makes few cycles and ends soon; collecting while it imports costs a tenth of a search.
+    gc.set_threshold(_MANY_OBJECTS)
+    try:
+        cli.main()
+    except SystemExit as end:
+        _leave(end.code if isinstance(end.code, int) else DONE)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process without taking the interpreter down piece by piece, which costs a fifth of a search.
+
+    What is registered for the end of the process still runs, and what was printed is out.
+    """
+    atexit._run_exitfuncs()  # noqa: SLF001  # it has no public name; sys.exit would call it and then do the rest
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            code = code or UNREAD
+    os._exit(code)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from amem_core.domain.events import Event
@@ -96,6 +95,9 @@ def place(previous: str, domain: str, seq: int, event: NewEvent) -> tuple[Event,
     draft = encode_event(Event(domain, seq, event.kind, event.subject, event.actor, event.time, event.data, ""))
     # Quotes inside a string are escaped, and the only member before it is a string: this one is the member.
     head, member, rest = draft.partition(b'"chain":"",')
+    # Imported on use, as everywhere on the way of a search.
+    from hashlib import sha256  # noqa: PLC0415
+
     link = sha256(previous.encode("ascii") + head + rest[:-1]).hexdigest()
     placed = Event(domain, seq, event.kind, event.subject, event.actor, event.time, event.data, link)
     return placed, head + member[:-2] + link.encode("ascii") + b'",' + rest
@@ -121,6 +123,22 @@ def parse_or_none(line: bytes, domain: str) -> Event | None:
 def follows(event: Event, previous: str) -> bool:
     """Return whether the event's chain follows from ``previous``."""
     return event.chain == chain(previous, domain=event.domain, seq=event.seq, event=event)
+
+
+def find_seq(fd: int, size: int, domain: str) -> int:
+    """Return the sequence number of the last event, 0 for none, without checking that it follows from the one before.
+
+    That is the writer's to check, and a reader's who reads so far: a search asks for the number alone.
+
+    Raises:
+        CorruptionError: the last whole line is damaged.
+    """
+    lines = backward(fd, size)
+    next(lines)
+    for _, line in lines:
+        if not line.startswith(MORE):
+            return parse(line, domain).seq
+    return 0
 
 
 def find_tail(fd: int, size: int, domain: str) -> Tail:

@@ -16,7 +16,6 @@ import errno
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from amem_core.domain.names import check_domain, check_entry_id
@@ -304,7 +303,7 @@ class FilesStore:
         name, current_name = _layout.staged_name(version), _layout.current_name(version.id)
         id = current_name[:-3]
         current = _disk.read_below(here, current_name)
-        digest = None if current is None else sha256(current).hexdigest()
+        digest = None if current is None else _sha256(current)
         kept = _layout.kept_versions(here, id)
         written = version.version in kept and _is(_layout.read_kept(here, id, version.version), version.digest)
         if written or digest == version.digest:
@@ -401,7 +400,7 @@ class FilesStore:
 
 def _checked_name(version: NewVersion) -> str:
     name = _layout.staged_name(version)
-    if sha256(version.data).hexdigest() != version.digest:
+    if _sha256(version.data) != version.digest:
         message = f"the digest of version {version.version} of {version.id} is not that of its bytes"
         raise InvalidError(message, hint="give the SHA-256 of exactly the bytes that are to be stored")
     return name
@@ -425,7 +424,7 @@ def _distinct(versions: Sequence[NewVersion]) -> Iterator[list[NewVersion]]:
 
 
 def _is(data: bytes | None, digest: str) -> bool:
-    return data is not None and sha256(data).hexdigest() == digest
+    return data is not None and _sha256(data) == digest
 
 
 def _not_staged(version: NewVersion) -> NotFoundError:
@@ -439,3 +438,10 @@ def _replaces_other(version: NewVersion, digest: str | None) -> ConflictError:
         f" and {digest or 'nothing'} is current"
     )
     return ConflictError(message, hint="read the entry again, then decide", current=digest)
+
+
+def _sha256(data: bytes) -> str:
+    # Imported on use: a search hashes nothing, and this loads a library of its own.
+    from hashlib import sha256  # noqa: PLC0415
+
+    return sha256(data).hexdigest()

@@ -1,12 +1,11 @@
 """The bytes of an event: one canonical JSON line, chained to the line before it.
 
 The form is normative in ``docs/format/log.md``. This module is on the path of every command, so it
-imports nothing but json, hashlib and re.
+imports nothing but json and re, and hashlib when there is something to hash.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from datetime import UTC, datetime
@@ -74,7 +73,9 @@ def chain(previous: str, *, domain: str, seq: int, event: NewEvent | Event) -> s
     Raises:
         InvalidError: the time is naive, or ``data`` holds what is no JSON value.
     """
-    return hashlib.sha256(previous.encode("ascii") + _canonical(_members(domain, seq, event))).hexdigest()
+    from hashlib import sha256  # noqa: PLC0415  (see above)
+
+    return sha256(previous.encode("ascii") + _canonical(_members(domain, seq, event))).hexdigest()
 
 
 def link(previous: str, *, domain: str, seq: int, event: NewEvent) -> Event:
