@@ -79,4 +79,4 @@ def strict(schema):
     if not isinstance(schema, dict):
         return schema
     inner = {key: strict(value) for key, value in schema.items()}
-    return {**inner, "additionalProperties": False} if schema.get("type") == "object" else inner
+    return {**inner, "additionalProperties": False} if "properties" in schema else inner

@@ -85,6 +85,17 @@ async def test_a_search_answers_with_an_object_of_its_schema_whatever_the_number
         result = await client.call_tool("search", {"query": "locks"})
     found = checked("search", result)
     assert len(found["hits"]) == hits
+    for hit in found["hits"]:
+        assert {name: type(value) for name, value in hit.items()} == {
+            "id": str,
+            "version": int,
+            "domain": str,
+            "type": str,
+            "label": str,
+            "tier": str,
+            "updated": str,
+        }
+        assert hit["id"] in found["text"]
     assert found["domains"] == ["lab"]
     if not hits:
         assert "found nothing" in result.content[0].text

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
+from pydantic import WithJsonSchema
 from typing_extensions import TypedDict
 
 from amem_core.domain.labels import Status
@@ -28,21 +29,19 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[\w.:/#@+-]{1,200}", re.ASCII)
 
 
-class Card(TypedDict):
-    """One hit; its words are in the answer's ``text``, by its id. ``status`` is there when it is not active."""
-
-    id: str
-    version: int
-    domain: str
-    type: str
-    label: str
-    tier: str
-    updated: str
-    status: NotRequired[str]
-    valid_from: NotRequired[str]
-    valid_until: NotRequired[str]
-    review_by: NotRequired[str]
-    superseded_by: NotRequired[str]
+# Clients check an answer against its schema, and the SDK's own takes a fifth of the call to walk the declared
+# fields of ten hits: so a hit's fields are named here and not declared one by one.
+Card = Annotated[
+    dict[str, Any],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "description": "One hit. version is a number, the rest are strings: also status when it is not active,"
+            " and valid_from, valid_until, review_by and superseded_by when they are set. Its words are in text.",
+            "required": ["id", "version", "domain", "type", "label", "tier", "updated"],
+        }
+    ),
+]
 
 
 class Found(TypedDict):
