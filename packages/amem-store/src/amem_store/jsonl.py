@@ -55,7 +55,6 @@ class JsonlLog:
         self._busy: dict[str, threading.Lock] = {}
         # Immutable values that are replaced whole, so that threads need no lock to share them.
         self._tails: dict[str, tuple[_Stamp, _lines.Tail]] = {}
-        self._heads: dict[str, tuple[_Stamp, int]] = {}
         self._reached: dict[str, tuple[int, int, int]] = {}
         with _disk.translated("make", self._directory):
             if not os.path.isdir(self._directory) or not os.path.isdir(self.locks):
@@ -90,11 +89,7 @@ class JsonlLog:
             if fd is None:
                 return 0
             try:
-                stamp = _stamp(fd)
-                known = self._heads.get(domain)
-                if known is None or known[0] != stamp:
-                    known = self._heads[domain] = (stamp, _lines.find_seq(fd, stamp[1], domain))
-                return known[1]
+                return self.tail(fd, domain).seq
             finally:
                 os.close(fd)
 
