@@ -97,5 +97,6 @@ def may_read(session: Session, entry: Entry, label: Label) -> None:
             },
         )
     except DeniedError as exc:
-        exc.hint = f"this session's ceiling is {session.ceiling}; a session with a higher ceiling can read it"
+        if label > session.ceiling:
+            exc.hint = f"this session's ceiling is {session.ceiling}; a session with a higher ceiling can read it"
         raise

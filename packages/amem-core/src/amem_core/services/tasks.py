@@ -13,7 +13,7 @@ from amem_core.domain.entries import Draft, Entry
 from amem_core.domain.labels import Label, Status
 from amem_core.domain.names import check_entry_id
 from amem_core.domain.results import TaskNode, TaskView
-from amem_core.domain.task_events import FILED, event_of, file_task
+from amem_core.domain.task_events import FILED, event_of, fence_refused, file_task
 from amem_core.domain.tasks import NewTask, Task, TaskStatus
 from amem_core.errors import ConflictError, FormatError, InvalidError, NotFoundError
 from amem_core.services import committing, relaying
@@ -134,7 +134,7 @@ def finish(session: Session, action: str, id: str, *, fence: int, text: str | No
     runtime = session.runtime
     handoff = None
     if text is not None and text.strip():
-        _check_fence(task, fence)
+        _check_fence(session, task, fence)
         handoff = _leave_handoff(session, task, action, text)
     step = runtime.ledger.complete if action == "complete" else runtime.ledger.release
     try:
@@ -316,23 +316,14 @@ def _node(session: Session, task: Task, above: frozenset[str]) -> TaskNode:
     )
 
 
-def _check_fence(task: Task, fence: int) -> None:
+def _check_fence(session: Session, task: Task, fence: int) -> None:
     """Refuse before anything is written; the ledger's own step decides again.
 
     Raises:
         ConflictError: ``fence`` is not the current one, or the task is completed.
     """
-    if task.fence == fence and task.status is not TaskStatus.completed:
-        return
-    now = f"it is completed (fence {task.fence})" if task.status is TaskStatus.completed else _holding(task)
-    message = f"fence {fence} of {task.id} is not the current one: {now}"
-    raise ConflictError(message, hint="claim the task again before you write to it", holder=task.holder)
-
-
-def _holding(task: Task) -> str:
-    if task.lease_until is None or task.holder is None:
-        return f"nobody holds it (fence {task.fence})"
-    return f"{task.holder} holds it until {task.lease_until.isoformat()} (fence {task.fence})"
+    if task.fence != fence or task.status is TaskStatus.completed:
+        raise fence_refused(task, fence=fence, now=session.runtime.clock.now())
 
 
 def _leave_handoff(session: Session, task: Task, action: str, text: str) -> Entry:
