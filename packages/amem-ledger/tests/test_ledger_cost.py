@@ -64,7 +64,7 @@ def test_each_change_is_one_statement_and_one_commit(tmp_path, ledger):
         ("UPDATE", lambda: ledger.relabel("mem-40", label=Label.public, actor="owner", now=NOW)),
         ("UPDATE", lambda: ledger.complete("mem-40", fence=1, actor="session:a", handoff=None, now=NOW)),
         ("UPDATE", lambda: ledger.release("mem-00", fence=1, actor="session:a", handoff=None, now=NOW)),
-        ("INSERT", lambda: ledger.relayed("d", number=5, through=5)),
+        ("UPDATE", lambda: ledger.relayed("d", number=5, through=5)),
     ]:
         assert counted(tmp_path, ledger, call) == ([word], 1)
 

@@ -67,9 +67,7 @@ WHOLE_OUTBOX = _OUTBOX
 SENT = "DELETE FROM outbox WHERE domain = ? AND number = ?"
 # A trigger empties the outbox up to `relayed`. A number that was not given is one of a file that was set aside since.
 RELAYED = (
-    "INSERT INTO domain (name, watermark) SELECT ?1, ?2"
-    " WHERE ?3 <= coalesce((SELECT number FROM domain WHERE name = ?1), 0) ON CONFLICT (name)"
-    " DO UPDATE SET relayed = max(relayed, ?3), watermark = max(watermark, excluded.watermark)"
+    "UPDATE domain SET relayed = max(relayed, ?3), watermark = max(watermark, ?2) WHERE name = ?1 AND number >= ?3"
 )
 WATERMARK = "SELECT watermark FROM domain WHERE name = ?"
 FOLLOWED = (

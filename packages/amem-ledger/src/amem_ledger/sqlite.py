@@ -223,7 +223,10 @@ class SqliteLedger:
     def relayed(self, domain: str, *, number: int, through: int) -> None:
         """Take what is in the log out of the outbox."""
         with self._database.writing() as turn:
-            turn.rows(queries.RELAYED, (domain, through, number))
+            if number > 0:
+                turn.rows(queries.RELAYED, (domain, through, number))
+            else:
+                turn.rows(queries.FOLLOWED, (domain, through, ""))
 
     def watermark(self, domain: str) -> int:
         """Return how far the log was followed."""
