@@ -2,9 +2,9 @@
 
 The events are read and folded before the turn: whatever is claimed or completed meanwhile is in the
 outbox, and stays there. The turn, one transaction, is held for as long as the rows take to be written,
-some seconds for a million tasks; all changes, of every domain, wait for it, and readers see the old
-rows until it ends. Memory holds each of the domain's tasks once, about a kilobyte for a task, and no
-events. The write-ahead log grows by the size of the rows until the next checkpoint.
+some ten seconds for a million tasks; all changes, of every domain, wait for it, and readers see the
+old rows until it ends. Memory holds each of the domain's tasks once, well under a kilobyte for a task,
+and no events. The write-ahead log grows by the size of the rows until the next checkpoint.
 """
 
 from __future__ import annotations
