@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp import MCPError
@@ -29,7 +30,7 @@ from amem_server import errors
 from amem_server.tools import TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Generator
 
     from mcp.server.context import ServerRequestContext
 
@@ -48,6 +49,8 @@ INSTRUCTIONS = (
 )
 # Calls that wait for a lock or a backend hold up no others until so many do.
 _WORKERS = 16
+# A call makes some thousand objects and leaves none behind: the collector need not look after each seven hundred.
+_OBJECTS_BEFORE_COLLECTING = 50_000
 # The tools are the same for as long as the process lives.
 _LISTS_LAST_MS = 300_000
 
@@ -121,6 +124,19 @@ _T0_RESOURCE = Resource(
     " the tool t0.",
     mime_type="text/markdown",
 )
+
+
+@contextmanager
+def settled_process() -> Generator[None]:
+    """Keep what is loaded by now out of the garbage collector's way, in a process that does nothing but serve."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_BEFORE_COLLECTING, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 @asynccontextmanager

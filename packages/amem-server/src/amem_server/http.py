@@ -26,7 +26,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from amem_core.errors import InvalidError, UnavailableError
-from amem_server.app import build_server
+from amem_server.app import build_server, settled_process
 from amem_server.sessions import SESSION_HEADER, SessionPerClient
 from amem_server.tokens import Bearer, check_token, kept_token
 
@@ -92,7 +92,7 @@ def serve(
             lifespan="on",
             timeout_graceful_shutdown=_GOODBYE_SECONDS,
         )
-        with _quiet_signals():
+        with _quiet_signals(), settled_process():
             (announce or _log_address)(f"http://{_bracketed(host)}:{bound}{PATH}", path)
             uvicorn.Server(config).run(sockets=[listener])
 

@@ -10,7 +10,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 
 from amem_server._streams import read_messages, take_over, write_messages
-from amem_server.app import build_server
+from amem_server.app import build_server, settled_process
 from amem_server.sessions import OneSession
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def serve(
     """
     source, wire = take_over()
     with memory.session(author=author, destination=destination, domains=domains) as session:
-        anyio.run(_serve, build_server(OneSession(session)), source, wire)
+        server = build_server(OneSession(session))
+        with settled_process():
+            anyio.run(_serve, server, source, wire)
 
 
 async def _serve(server: Server[Any], source: int, wire: int) -> None:
