@@ -15,7 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amem_core import Draft, Label, Memory, Status
-from amem_core.errors import ConflictError, DeniedError, FormatError, InvalidError, NotFoundError, UnavailableError
+from amem_core.errors import (
+    ConflictError,
+    CorruptionError,
+    DeniedError,
+    FormatError,
+    InvalidError,
+    NotFoundError,
+    UnavailableError,
+)
 
 
 def fact(title="A fact", summary="it is so", **fields):
@@ -95,6 +103,13 @@ def test_a_group_with_one_bad_draft_writes_none_of_them(owner):
     with pytest.raises(NotFoundError):
         owner.write_many([fact("Good", "good"), fact("Bad", "bad", supersedes=("mem-nothere",))])
     assert owner.search("good").hits == ()
+
+
+def test_an_entry_without_a_summary_is_refused_since_it_is_what_a_search_shows(owner):
+    with pytest.raises(InvalidError, match="needs a summary"):
+        owner.write(fact("Herons", " "))
+    with pytest.raises(InvalidError, match="needs a summary"):
+        owner.create_task(domain="notes", title="Count", summary="")
 
 
 def test_long_titles_that_differ_at_their_end_are_both_kept(owner):
@@ -180,6 +195,17 @@ def test_a_sessions_label_rises_with_what_it_reads_and_what_it_writes_takes_at_l
     written = agent.write(fact("Mine", "from what I read", label=Label.public))
     assert written.label is Label.internal
     assert "internal, not public" in written.notices[0]
+
+
+def test_reads_at_once_never_lower_a_sessions_label(memory, owner, agent):
+    owner.write(fact("Low", "heron", label=Label.public))
+    owner.write(fact("High", "owl", label=Label.internal))
+    threads = [threading.Thread(target=agent.search, args=(word,)) for word in ["heron", "owl"] * 20]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert agent.label is Label.internal
 
 
 def test_what_is_above_the_ceiling_is_in_no_answer(owner, agent):
@@ -411,6 +437,25 @@ def test_with_the_sqlite_files_deleted_the_next_search_answers_all_the_same(root
             os.unlink(os.path.join(root, "state", name))
     with Memory.open(root) as memory, memory.session(author="owner") as session:
         assert len(session.search("herons").hits) == 1
+
+
+def test_a_log_that_was_cut_short_is_an_alarm_until_somebody_reindexes(root):
+    with Memory.open(root) as memory, memory.session(author="owner") as session:
+        session.write(fact("Herons", "fish"))
+        session.write(fact("Owls", "do not"))
+    log = os.path.join(root, "state", "log", "notes.jsonl")
+    with open(log, "rb") as file:
+        first = file.readline()
+    with open(log, "wb") as file:
+        file.write(first)
+    with Memory.open(root) as memory, memory.session(author="owner") as session:
+        for use in (lambda: session.search("herons"), lambda: session.write(fact()), session.tasks):
+            with pytest.raises(CorruptionError, match="cut short"):
+                use()
+        assert [check.name for check in memory.doctor() if check.state == "alarm"] == ["notes: index follows the log"]
+        session.reindex()
+        assert len(session.search("owls").hits) == 1
+        assert all(check.state == "ok" for check in memory.doctor())
 
 
 def test_an_entry_that_arrives_during_a_reindex_survives_it(root, owner):

@@ -5,6 +5,7 @@ Each method is one use case. The command line and the MCP server call these and 
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Self
 
 from amem_core.domain.decisions import Decision
@@ -59,6 +60,7 @@ class Session:
         self._narrowed = domains
         self._opened = runtime.clock.now()
         self._closed = False
+        self._rising = threading.Lock()
         opened = self.decide("session", {})
         self.ceiling = Label.parse(opened.obligations.get("ceiling", "public"))
         self._filter_version = runtime.policy.version
@@ -112,7 +114,8 @@ class Session:
 
     def served(self, labels: Sequence[Label]) -> None:
         """Raise the session's label to the highest of what it was just shown."""
-        self.label = max(self.label, *labels) if labels else self.label
+        with self._rising:
+            self.label = max(self.label, *labels) if labels else self.label
 
     def info(self) -> SessionInfo:
         """Return who this session is, its label and its ceiling."""

@@ -128,7 +128,7 @@ def check_body(body: str) -> None:
 def check_entry(entry: Entry) -> None:
     """Check everything that is asked of a new version of an entry.
 
-    Beyond ``check_form``: every source has one of the forms ``file:…``, ``http(s)://…``, ``mem-…``,
+    Beyond ``check_form``: there is a summary, every source has one of the forms ``file:…``, ``http(s)://…``, ``mem-…``,
     ``transcript:…`` and ``github:owner/repo…``, confidence lies in 0..1, and what begins to be true
     does not end before.
 
@@ -136,6 +136,11 @@ def check_entry(entry: Entry) -> None:
         InvalidError: the message names the field, the rule and what it holds.
     """
     check_form(entry)
+    if not entry.summary.strip():
+        message = "an entry needs a summary"
+        raise InvalidError(
+            message, hint="say it in a sentence that stands alone: it is what a search shows", field="summary"
+        )
     for source in entry.source:
         if not _is_source(source):
             message = f"source {source[:80]!r} cannot be checked by a reader"

@@ -16,6 +16,7 @@ from amem_core.domain.events import Event, NewEvent
 from amem_core.domain.labels import Label
 from amem_core.errors import AmemError, ConflictError, FormatError, InternalError, NotFoundError, UnavailableError
 from amem_core.ports.store import NewVersion
+from amem_core.services.looking import log_too_short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,8 +141,10 @@ def settle(runtime: Runtime, domain: str, writer: LogWriter) -> None:
     if domain in runtime.settled and runtime.index.watermark(domain) == writer.head:
         return
     mark = runtime.index.watermark(domain)
+    if mark > writer.head:
+        raise log_too_short(domain, "index", mark, writer.head)
     staged = {(item.id, item.version, item.digest) for item in runtime.store.staged(domain)}
-    if mark >= writer.head and not staged:
+    if mark == writer.head and not staged:
         runtime.settled.add(domain)
         return
     if mark == 0 and writer.head > 0:

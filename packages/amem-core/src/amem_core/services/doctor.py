@@ -11,6 +11,7 @@ from amem_core.domain.labels import Label
 from amem_core.domain.results import Check
 from amem_core.errors import AmemError, CorruptionError, FormatError
 from amem_core.ports.store import Unreadable
+from amem_core.services.looking import log_too_short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -96,11 +97,10 @@ def _record(runtime: Runtime, domain: str) -> Iterator[Check]:
 
 
 def _index(runtime: Runtime, domain: str) -> tuple[str, str, str]:
-    behind = [
-        event
-        for event in runtime.log.read(domain, after=runtime.index.watermark(domain))
-        if event.kind.startswith("entry.")
-    ]
+    mark, head = runtime.index.watermark(domain), runtime.log.head(domain)
+    if mark > head:
+        raise log_too_short(domain, "index", mark, head)
+    behind = [event for event in runtime.log.read(domain, after=mark) if event.kind.startswith("entry.")]
     if behind:
         return "warning", f"{len(behind)} events behind", "any write or search completes it; else amem reindex"
     return "ok", "whole", ""
@@ -109,7 +109,7 @@ def _index(runtime: Runtime, domain: str) -> tuple[str, str, str]:
 def _ledger(runtime: Runtime, domain: str) -> tuple[str, str, str]:
     mark, head = runtime.ledger.watermark(domain), runtime.log.head(domain)
     if mark > head:
-        return "alarm", f"it followed {mark} events and the log holds {head}", "restore the log, or amem reindex"
+        raise log_too_short(domain, "ledger", mark, head)
     waiting = len(runtime.ledger.outgoing(domain))
     if waiting:
         return "warning", f"{waiting} events are not in the log yet", "any task command carries them"

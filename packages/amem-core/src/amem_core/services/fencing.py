@@ -61,11 +61,13 @@ def fence_entry(entry: Entry, *, body: str | None = None, notices: Sequence[str]
 
 def fence_hits(hits: Sequence[Hit]) -> str:
     """Return the cards of several hits, one line each, fenced as data in one block."""
-    lines = [
-        f"{hit.id} ({hit.type}, {hit.updated.date().isoformat()}, {hit.label}, {hit.tier}) {hit.title}: {hit.summary}"
-        for hit in hits
-    ]
+    lines = [f"{hit.id} ({', '.join(_told(hit))}) {hit.title}: {hit.summary}" for hit in hits]
     return fence({"hits": str(len(hits))}, "\n".join(lines))
+
+
+def _told(hit: Hit) -> list[str]:
+    told = [hit.type, hit.updated.date().isoformat(), str(hit.label), str(hit.tier)]
+    return [*told, f"from {hit.source[0]}"] if hit.source else told
 
 
 def _value(value: str) -> str:

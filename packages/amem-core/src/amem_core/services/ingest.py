@@ -170,7 +170,7 @@ def _draft(domain: str, path: str, section: Section, known: dict[str, str]) -> D
         domain=domain,
         type="reference",
         title=section.title,
-        summary=section.summary,
+        summary=section.summary or section.title,
         body=section.body,
         source=(source,),
         extra={"links": list(section.links)} if section.links else {},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amem_core.errors import UnavailableError
+from amem_core.errors import CorruptionError, UnavailableError
 
 if TYPE_CHECKING:
     from amem_core.runtime import Runtime
@@ -21,10 +21,15 @@ def look(runtime: Runtime, domain: str) -> None:
 
     Raises:
         UnavailableError: the index knows nothing of the domain and somebody else is rebuilding it.
+        CorruptionError: the index has followed more events than the log holds.
     """
     if domain in runtime.settled:
         return
-    head, mark = runtime.log.head(domain), runtime.index.watermark(domain)
+    # In this order, so that a write that ends in between makes the log the longer one.
+    mark = runtime.index.watermark(domain)
+    head = runtime.log.head(domain)
+    if mark > head:
+        raise log_too_short(domain, "index", mark, head)
     if mark < head or runtime.store.staged(domain):
         from amem_core.services.committing import settle
 
@@ -36,3 +41,9 @@ def look(runtime: Runtime, domain: str) -> None:
                 raise
             return
     runtime.settled.add(domain)
+
+
+def log_too_short(domain: str, what: str, mark: int, head: int) -> CorruptionError:
+    """Return the alarm for a log that ends before what ``what`` (index or ledger) has followed of it."""
+    message = f"the {what} has followed {mark} events of {domain}, but its log holds {head}: the log was cut short"
+    return CorruptionError(message, hint="restore the log from a copy; or, if it is right, run amem reindex")

@@ -67,7 +67,9 @@ def _rebuild(
     runtime: Runtime, domain: str, writer: LogWriter, progress: Callable[[str, int], None] | None
 ) -> Reindexed:
     try:
-        committing.settle(runtime, domain, writer)
+        # A log that was cut short is taken as it is: that is what whoever runs this has decided.
+        if runtime.index.watermark(domain) <= writer.head:
+            committing.settle(runtime, domain, writer)
     except UnavailableError:
         # A damaged index is what a rebuild mends.
         runtime.settled.discard(domain)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amem_core.domain.task_events import seen_at
-from amem_core.errors import CorruptionError, NotFoundError, UnavailableError
+from amem_core.errors import NotFoundError, UnavailableError
 from amem_core.services import looking
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ def follow(runtime: Runtime, domain: str, head: int) -> None:
 
 def _follow(runtime: Runtime, domain: str, mark: int, head: int) -> None:
     if mark > head:
-        message = f"the ledger has followed {mark} events of {domain}, but its log holds {head}"
-        raise CorruptionError(message, hint="restore the log; or, if it is right, run amem reindex")
+        raise looking.log_too_short(domain, "ledger", mark, head)
     if mark < head:
         runtime.ledger.apply(domain, runtime.log.read(domain, after=mark), through=head)
 
