@@ -45,7 +45,9 @@ class Runtime:
         self._stack = ExitStack()
         self._lock = threading.RLock()
         self._decisions: int | None = None
-        # Domains whose index and staging this process has found whole, or made so.
+        # Domains whose index this process has found level with the log.
+        self.followed: set[str] = set()
+        # Domains in which, beyond that, this process has found no write cut short, or completed it.
         self.settled: set[str] = set()
         # Domains whose ledger this process has found with nothing left to carry to the log, or made so.
         self.carried: set[str] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from amem_core.errors import InvalidError
 
@@ -14,6 +15,8 @@ _AUTHOR = r"(?:session|tap):[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 _TYPE = r"[a-z][a-z0-9_-]{0,39}"
 # Names that Windows reserves for devices, whatever extension follows.
 _DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(10))})
+# One write checks the same few names at every gate that it passes.
+_REMEMBERED = 256
 
 
 def check_domain(name: object) -> str:
@@ -25,7 +28,7 @@ def check_domain(name: object) -> str:
     Raises:
         InvalidError: it may not.
     """
-    if isinstance(name, str) and re.fullmatch(_DOMAIN, name) and name not in _DEVICES:
+    if isinstance(name, str) and _is_domain(name):
         return name
     message = f"{name!r} cannot name a domain"
     raise InvalidError(
@@ -46,7 +49,7 @@ def check_entry_id(name: object) -> str:
     """
     if isinstance(name, str):
         lowered = name.lower()
-        if name.isascii() and re.fullmatch(_ENTRY, lowered):
+        if name.isascii() and _is_entry_id(lowered):
             return lowered
     message = f"{name!r} is not the id of an entry"
     raise InvalidError(message, hint="an id is 'mem-' and up to 60 letters, digits and '-'; copy it from a search")
@@ -76,3 +79,13 @@ def check_type(name: object) -> str:
         return name
     message = f"{name!r} cannot be an entry's type"
     raise InvalidError(message, hint="a type is a short lower-case word such as 'decision', 'fact' or 'handoff'")
+
+
+@lru_cache(_REMEMBERED)
+def _is_domain(name: str) -> bool:
+    return re.fullmatch(_DOMAIN, name) is not None and name not in _DEVICES
+
+
+@lru_cache(_REMEMBERED)
+def _is_entry_id(name: str) -> bool:
+    return re.fullmatch(_ENTRY, name) is not None

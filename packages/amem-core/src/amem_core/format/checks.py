@@ -91,7 +91,7 @@ def clean_text(value: object, field: str) -> str:
 
 def one_line(text: str) -> str:
     """Return ``text`` with every line break, and the white space around it, as one space."""
-    if not _BREAKS.search(text):
+    if _is_simple(text) or not _BREAKS.search(text):
         return text
     # Joined from parts: a pattern that eats the white space takes quadratic time on long blanks.
     return " ".join(filter(None, map(str.strip, _BREAKS.split(text))))
@@ -103,6 +103,9 @@ def check_text(text: str, field: str) -> None:
     Raises:
         InvalidError: with ``field`` and ``position`` in the context.
     """
+    # ASCII holds no surrogate, and looking for one character is far faster than for one of a class.
+    if text.isascii() and "\0" not in text:
+        return
     found = _NO_TEXT.search(text)
     if found is None:
         return
@@ -220,7 +223,7 @@ def _check_items(lines: Iterable[str], field: str) -> None:
 def _check_line(text: object, field: str) -> None:
     if not isinstance(text, str):
         raise _wrong(field, text, "text")
-    if len(text) <= MAX_LINE and not _NO_LINE.search(text):
+    if len(text) <= MAX_LINE and (_is_simple(text) or not _NO_LINE.search(text)):
         return
     check_text(text, field)
     _check_length(text, field)
@@ -262,6 +265,11 @@ def _check_scales(entry: Entry) -> None:
         raise _wrong("confidence", entry.confidence, "a number from 0 to 1")
     if type(entry.always_load) is not bool:
         raise _wrong("always_load", entry.always_load, "True or False")
+
+
+def _is_simple(text: str) -> bool:
+    """Return whether ``text`` is ASCII without any control, as most lines are: no rule for one line can refuse it."""
+    return text.isascii() and text.isprintable()
 
 
 def _is_source(source: str) -> bool:

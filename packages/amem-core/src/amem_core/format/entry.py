@@ -56,15 +56,18 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def render(entry: Entry) -> bytes:
+def render(entry: Entry, *, checked: bool = False) -> bytes:
     """Return the entry's bytes; ``parse`` of them gives an equal entry.
+
+    ``checked`` says that this very entry has passed ``check_entry`` or ``check_form``, which is then not repeated.
 
     Raises:
         InvalidError: the entry breaks a rule of ``check_form``, holds a value that frontmatter
             cannot keep, or its frontmatter is larger than 256 KiB.
     """
-    check_form(entry)
-    front = render_fields(_fields(entry))
+    if not checked:
+        check_form(entry)
+    front = _front(entry)
     try:
         head = front.encode("utf-8")
     except UnicodeEncodeError as exc:
@@ -131,16 +134,25 @@ def decode(data: bytes) -> str:
     return text.replace("\r\n", "\n") if first > 0 and text[first - 1] == "\r" else text
 
 
-def _fields(entry: Entry) -> Iterator[tuple[str, Any]]:
-    yield "id", entry.id
-    yield "version", entry.version
-    yield "type", entry.type
-    yield "domain", entry.domain
-    yield "title", entry.title
-    yield "summary", entry.summary
-    yield "author", entry.author
-    yield "created", Verbatim(render_utc(entry.created))
-    yield "updated", Verbatim(render_utc(entry.updated))
+def _front(entry: Entry) -> str:
+    """Return the lines of the fields, in their order.
+
+    What every entry has is written out: the forms of an id, an author, a time and the words of the
+    scales, which are checked by now, never need quotes.
+    """
+    return (
+        f"id: {entry.id}\nversion: {entry.version}\n"
+        f"type: {scalars.scalar(entry.type)}\ndomain: {scalars.scalar(entry.domain)}\n"
+        f"title: {scalars.scalar(entry.title)}\nsummary: {scalars.scalar(entry.summary)}\n"
+        f"author: {entry.author}\ncreated: {render_utc(entry.created)}\nupdated: {render_utc(entry.updated)}\n"
+        f"{render_fields(_where_from(entry))}"
+        f"trust_tier: {entry.trust_tier.name}\nclassification: {entry.classification.name}\n"
+        f"status: {entry.status.value}\n"
+        f"{render_fields(_what_follows(entry))}"
+    )
+
+
+def _where_from(entry: Entry) -> Iterator[tuple[str, Any]]:
     yield from _optional(
         valid_from=Verbatim(render_when(entry.valid_from)) if entry.valid_from else None,
         valid_until=Verbatim(render_when(entry.valid_until)) if entry.valid_until else None,
@@ -148,9 +160,9 @@ def _fields(entry: Entry) -> Iterator[tuple[str, Any]]:
     )
     if entry.confidence is not None:
         yield "confidence", float(entry.confidence)
-    yield "trust_tier", entry.trust_tier.name
-    yield "classification", entry.classification.name
-    yield "status", entry.status.value
+
+
+def _what_follows(entry: Entry) -> Iterator[tuple[str, Any]]:
     yield from _optional(
         review_by=Verbatim(entry.review_by.isoformat()) if entry.review_by else None,
         supersedes=entry.supersedes,

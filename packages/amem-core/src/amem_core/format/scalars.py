@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from amem_core.errors import InvalidError
@@ -24,6 +24,7 @@ MAX_KEY = 150
 """How many characters a field's name may have: YAML ends an implicit key at 1,024, escapes counted."""
 
 _FLOW_WIDTH = 100
+_REMEMBERED = 256
 _MAX_DIGITS = 300
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
@@ -183,6 +184,15 @@ def render_fields(fields: Iterable[tuple[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def scalar(text: str) -> str:
+    """Return text as the value of a field in a block mapping.
+
+    Raises:
+        InvalidError: it holds NUL, which some backends cannot keep.
+    """
+    return _scalar(text)
+
+
 def flow_list(items: Sequence[Any]) -> str:
     """Return a list of scalars on one line."""
     return "[" + ", ".join([_scalar(item, in_flow=True) for item in items]) + "]"
@@ -242,6 +252,12 @@ def _key(name: object) -> str:
         raise _refusal(f"a field's name must be text, {name!r} is not", "make it a string")
     if len(name) > MAX_KEY:
         raise _refusal(f"the field's name {name[:40]!r}… has more than {MAX_KEY} characters", "shorten it")
+    return _written_key(name)
+
+
+@lru_cache(_REMEMBERED)
+def _written_key(name: str) -> str:
+    """Return a key as it is written: the names of the fields come again with every entry."""
     return name if _is_plain(name, _FLOW_PLAIN) else quoted(name)
 
 

@@ -104,6 +104,7 @@ def commit(
         raise
     # From here on the write is in the log: a failure leaves it for the next look at the domain.
     runtime.settled.discard(domain)
+    runtime.followed.discard(domain)
     runtime.store.publish(domain, versions)
     documents = [
         Document(change.entry, version.digest, change.entry.updated)

@@ -14,23 +14,24 @@ if TYPE_CHECKING:
 
 
 def look(runtime: Runtime, domain: str) -> None:
-    """Make sure, once per process, that no unfinished write is left in ``domain`` and that the index has followed.
+    """Make sure, once per process, that no unfinished write of ``domain`` is served half and that the index has followed.
 
-    Costs a directory listing and two look-ups when all is well. Another process that is writing
-    right now settles its own.
+    Costs two look-ups when all is well: an index that has followed the whole log has all that was
+    logged, and what was staged and never logged is nobody's business but the next writer's. Another
+    process that is writing right now settles its own.
 
     Raises:
         UnavailableError: the index knows nothing of the domain and somebody else is rebuilding it.
         CorruptionError: the index has followed more events than the log holds.
     """
-    if domain in runtime.settled:
+    if domain in runtime.settled or domain in runtime.followed:
         return
     # In this order, so that a write that ends in between makes the log the longer one.
     mark = runtime.index.watermark(domain)
     head = runtime.log.head(domain)
     if mark > head:
         raise log_too_short(domain, "index", mark, head)
-    if mark < head or runtime.store.staged(domain):
+    if mark < head:
         from amem_core.services.committing import settle
 
         try:
@@ -40,7 +41,7 @@ def look(runtime: Runtime, domain: str) -> None:
             if mark == 0:
                 raise
             return
-    runtime.settled.add(domain)
+    runtime.followed.add(domain)
 
 
 def log_too_short(domain: str, what: str, mark: int, head: int) -> CorruptionError:

@@ -73,6 +73,7 @@ def _rebuild(
     except UnavailableError:
         # A damaged index is what a rebuild mends.
         runtime.settled.discard(domain)
+        runtime.followed.discard(domain)
     entries, versions, broken, adopted = rebuild_index(runtime, domain, writer, progress)
     tasks = runtime.ledger.rebuild(domain, runtime.log.read(domain), through=writer.head)
     # A ledger that was damaged began anew for every domain: each is looked at again before it is used.
