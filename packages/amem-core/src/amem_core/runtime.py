@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from amem_core.ports.tools import Tools
 
 DECISIONS = os.path.join("state", "decisions.jsonl")
+# One encoder for all: json.dumps with these settings would build one for each decision.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Runtime:
@@ -45,6 +47,7 @@ class Runtime:
         self._stack = ExitStack()
         self._lock = threading.RLock()
         self._decisions: int | None = None
+        self._decisions_path = os.path.join(root, DECISIONS)
         # Domains whose index this process has found level with the log.
         self.followed: set[str] = set()
         # Domains in which, beyond that, this process has found no write cut short, or completed it.
@@ -149,24 +152,28 @@ class Runtime:
             "reasons": decision.reasons,
             "policy": decision.version,
         }
-        self._log_decision(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        self._log_decision(_encode(line).encode() + b"\n")
         return decision
 
     def _log_decision(self, line: bytes) -> None:
-        path = os.path.join(self.root, DECISIONS)
         try:
             with self._lock:
                 if self._decisions is None:
-                    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-                    self._decisions = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-                    self._stack.callback(self._close_decisions)
+                    self._decisions = self._open_decisions()
                 written = os.write(self._decisions, line)
         except OSError as exc:
-            message = f"the decision cannot be logged to {path}: {exc.strerror}; nothing was done"
+            message = f"the decision cannot be logged to {self._decisions_path}: {exc.strerror}; nothing was done"
             raise UnavailableError(message, hint="make room, or give this user write permission there") from exc
         if written < len(line):
-            message = f"the decision was only partly logged to {path}; nothing was done"
+            message = f"the decision was only partly logged to {self._decisions_path}; nothing was done"
             raise UnavailableError(message, hint="make room on that file system")
+
+    def _open_decisions(self) -> int:
+        path = self._decisions_path
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._stack.callback(self._close_decisions)
+        return opened
 
     def _close_decisions(self) -> None:
         if self._decisions is not None:

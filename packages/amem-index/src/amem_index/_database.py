@@ -52,6 +52,30 @@ class _Handle:
         self.thread = threading.current_thread()
 
 
+class _Using:
+    """The use of a thread's connection. A class and not a generator: this is on the path of every call."""
+
+    __slots__ = ("_database", "_handle")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._handle: _Handle | None = None
+
+    def __enter__(self) -> sqlite3.Connection:
+        try:
+            self._handle = self._database.acquire()
+        except BaseException as error:
+            self._database.reraise(error)
+            raise
+        return self._handle.connection
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._handle is not None:
+            self._handle.lock.release()
+        if error is not None:
+            self._database.reraise(error)
+
+
 class Database:
     """The file ``path``, made when it is first used."""
 
@@ -89,15 +113,18 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
-    @contextmanager
-    def connection(self) -> Generator[sqlite3.Connection]:
+    def connection(self) -> _Using:
         """Give this thread's connection; what SQLite raises in the block leaves it translated."""
-        with self._translated():
-            handle = self._handle()
-            with handle.lock:
-                if self._closed:
-                    raise self._closed_error()
-                yield handle.connection
+        return _Using(self)
+
+    def acquire(self) -> _Handle:
+        """Return this thread's handle, locked for its use."""
+        handle = self._handle()
+        handle.lock.acquire()
+        if self._closed:
+            handle.lock.release()
+            raise self._closed_error()
+        return handle
 
     @contextmanager
     def locked(self, name: str = "lock", seconds: float | None = None) -> Generator[None]:
@@ -116,9 +143,12 @@ class Database:
 
     def discard(self) -> None:
         """Delete the file, so that the next use makes an empty one. Nothing is kept of it: it may hold what was erased."""
-        with self._translated(), self.locked():
-            self._drop_own()
-            self._unlink()
+        try:
+            with self.locked():
+                self._drop_own()
+                self._unlink()
+        except (sqlite3.Error, OSError) as error:
+            self.reraise(error)
 
     def close(self) -> None:
         """Close every connection once its user is done; what comes after is refused."""
@@ -245,18 +275,16 @@ class Database:
     def _closed_error(self) -> AmemError:
         return UnavailableError(f"the index {self.path} is closed", hint="open it again")
 
-    @contextmanager
-    def _translated(self) -> Generator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
+    def reraise(self, error: BaseException) -> None:
+        """Raise in place of ``error`` what may cross the port; return when it may cross itself."""
+        if isinstance(error, AmemError):
+            return
+        if isinstance(error, sqlite3.Error):
             raise self._error(error) from error
-        except OverflowError as error:
+        if isinstance(error, OverflowError):
             message = f"a number is too large for the index {self.path}: {error}"
             raise InvalidError(message, hint="give one below 2**63") from error
-        except OSError as error:
-            if isinstance(error, AmemError):
-                raise
+        if isinstance(error, OSError):
             message = f"the index {self.path} cannot be used: {error.strerror or error}"
             hint = "make the directory writable, or free some space; the record is not touched"
             raise UnavailableError(message, hint=hint) from error

@@ -25,6 +25,9 @@ _LABELS: tuple[Label, ...] = tuple(Label)
 _TIERS: tuple[Tier, ...] = tuple(Tier)
 _STATUSES = {status.value: status for status in Status}
 
+# One encoder for all: json.dumps with these settings would build one for each document.
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
 HIT_COLUMNS = "d.id, d.version, d.type, d.author, d.shown, d.tier, d.status, d.created, d.card"
 
 
@@ -115,7 +118,7 @@ def hit(row: tuple[Any, ...], score: float = 0.0) -> Hit:
 
 def _card(document: Document) -> str:
     entry = document.entry
-    return json.dumps(
+    return _encode(
         [
             clean(entry.domain),
             clean(entry.title),
@@ -128,8 +131,7 @@ def _card(document: Document) -> str:
             _written_time(entry.valid_until),
             _written_time(entry.review_by),
             entry.superseded_by,
-        ],
-        separators=(",", ":"),
+        ]
     )
 
 

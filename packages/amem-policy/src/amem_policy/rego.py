@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from amem_core.errors import AmemError, ConfigError, ConflictError
 from amem_core.ports.policy import PolicyCapabilities
 from amem_policy.remembered import Remembered
-from amem_policy.stamps import FILE, stamp_of
+from amem_policy.stamps import FILE, UNREAD, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,9 +129,7 @@ class RegoPolicy:
         return self._bundle
 
     def _current(self) -> State:
-        """Return the state for the grants as they stand on disk."""
-        from amem_policy.state import UNREAD, State
-
+        """Return the state for the grants as they stand on disk: once it was read, that costs one look at the file."""
         try:
             stamp: tuple[int, ...] | tuple[str, ...] | None = stamp_of(self._path)
         except AmemError:
@@ -139,6 +137,8 @@ class RegoPolicy:
         state = self._state
         if state is not None and stamp == state.stamp:
             return state
+        from amem_policy.state import State
+
         with self._lock:
             if self._state is None or self._state.stamp != stamp:
                 self._state = State(self._path, self._text())

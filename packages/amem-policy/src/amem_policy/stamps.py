@@ -8,6 +8,9 @@ from amem_core.errors import UnavailableError
 
 FILE = "grants.toml"
 
+UNREAD = ("unread",)
+"""Stands for a file that could not even be looked at."""
+
 Stamp = tuple[int, ...] | None
 
 

@@ -16,6 +16,7 @@ from amem_core.errors import AmemError
 from amem_policy.answers import Answer, WrongShapeError, filter_of
 from amem_policy.engine import EngineFailure, evaluate
 from amem_policy.grants import Grants, parse_grants, read_file
+from amem_policy.stamps import UNREAD
 
 if TYPE_CHECKING:
     from amem_core.domain.labels import Label
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from amem_policy.stamps import Stamp
 
 _REMEMBERED = 1024
-UNREAD = ("unread",)
 
 
 class State:

@@ -31,11 +31,15 @@ ABANDONED = "entry.abandoned"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One version about to be written. ``replaces`` is the digest of the bytes that it was made from."""
+    """One version about to be written. ``replaces`` is the digest of the bytes that it was made from.
+
+    ``checked`` says that the entry has passed ``check_entry``, so that rendering it need not repeat that.
+    """
 
     entry: Entry
     kind: str
     replaces: str | None
+    checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def commit(
     versions = []
     events = []
     for change in changes:
-        data = render(change.entry)
+        data = render(change.entry, checked=change.checked)
         version = NewVersion(change.entry.id, change.entry.version, data, digest(data), change.replaces)
         versions.append(version)
         events.append(_event(change, version, actor))
@@ -139,9 +143,9 @@ def _event(change: Change, version: NewVersion, actor: str) -> NewEvent:
 
 def settle(runtime: Runtime, domain: str, writer: LogWriter) -> None:
     """Complete or close every write of the domain that was cut short; the caller is its only writer."""
-    if domain in runtime.settled and runtime.index.watermark(domain) == writer.head:
-        return
     mark = runtime.index.watermark(domain)
+    if mark == writer.head and domain in runtime.settled:
+        return
     if mark > writer.head:
         raise log_too_short(domain, "index", mark, writer.head)
     staged = {(item.id, item.version, item.digest) for item in runtime.store.staged(domain)}

@@ -166,7 +166,7 @@ def _plan(session: Session, draft: Draft, plan: _Plan) -> None:
     entry = new_entry(session, draft, label, now)
     olds = [_to_supersede(session, draft.domain, id, plan) for id in draft.supersedes]
     plan.waiting[len(plan.changes)] = len(plan.answers)
-    plan.changes.append(Change(entry, WRITTEN, None))
+    plan.changes.append(Change(entry, WRITTEN, None, checked=True))
     for old in olds:
         newer = committing.next_version(old, now, status=Status.superseded, superseded_by=entry.id)
         plan.changes.append(Change(newer, SUPERSEDED, old.digest))
@@ -204,7 +204,7 @@ def _plan_version(session: Session, draft: Draft, plan: _Plan) -> None:
     entry = committing.next_version(current, session.runtime.clock.now(), **fields)
     check_entry(entry)
     plan.waiting[len(plan.changes)] = len(plan.answers)
-    plan.changes.append(Change(entry, WRITTEN, current.digest))
+    plan.changes.append(Change(entry, WRITTEN, current.digest, checked=True))
     plan.answers.append(
         Written(
             id=entry.id,
