@@ -96,9 +96,9 @@ def _paths() -> dict[str, str]:
 @pytest.mark.parametrize(
     "values", [{"busy_seconds": -1}, {"busy_seconds": "soon"}, {"cache_mib": 0}, {"cache_mib": True}]
 )
-def test_a_setting_out_of_range_is_refused_by_name(values: dict[str, object]) -> None:
+def test_a_setting_out_of_range_is_refused_by_name(values: dict[str, object], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=next(iter(values))):
-        SqliteSettings(**values)  # type: ignore[arg-type]  # what a configuration file may hold
+        open_index(str(tmp_path), SqliteSettings(**values))  # type: ignore[arg-type]  # what a configuration file may hold
 
 
 def test_opening_touches_nothing(tmp_path: Path) -> None:

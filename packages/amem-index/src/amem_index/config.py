@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from amem_core.errors import ConfigError
 
@@ -11,25 +11,27 @@ _SMALLEST_CACHE = 1
 _LARGEST_CACHE = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SqliteSettings:
+class SqliteSettings(NamedTuple):
     """The table ``[index.sqlite]``.
 
     Attributes:
         busy_seconds: how long to wait for another writer before it is an error.
         cache_mib: how many MiB of pages each thread's connection may keep.
-
-    Raises:
-        ConfigError: a value is out of its range.
     """
 
     busy_seconds: float = 10.0
     cache_mib: int = 8
 
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        _check("busy_seconds", self.busy_seconds, 0.0, _LONGEST_WAIT)
-        _check("cache_mib", self.cache_mib, _SMALLEST_CACHE, _LARGEST_CACHE)
+
+def check_settings(settings: SqliteSettings) -> SqliteSettings:
+    """Return the settings when every value is in its range.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    _check("busy_seconds", settings.busy_seconds, 0.0, _LONGEST_WAIT)
+    _check("cache_mib", settings.cache_mib, _SMALLEST_CACHE, _LARGEST_CACHE)
+    return settings
 
 
 def _check(name: str, value: object, lowest: float, highest: float) -> None:

@@ -19,6 +19,7 @@ from amem_index._database import DamagedError, Database
 from amem_index._filters import Filter, filter_of
 from amem_index._rows import HIT_COLUMNS, hit
 from amem_index.analysis import clean, expressions
+from amem_index.config import check_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,8 +41,12 @@ _STEP = 1e-9
 
 
 def open_index(root: str, settings: SqliteSettings) -> SqliteIndex:
-    """Open the index of the root at ``root``. The file is touched when it is first used."""
-    return SqliteIndex(os.path.join(root, "state", "index.sqlite"), settings)
+    """Open the index of the root at ``root``. The file is touched when it is first used.
+
+    Raises:
+        ConfigError: a setting is out of its range.
+    """
+    return SqliteIndex(os.path.join(root, "state", "index.sqlite"), check_settings(settings))
 
 
 class SqliteIndex:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class RegoSettings:
+class RegoSettings(NamedTuple):
     """The table ``[policy.rego]`` of ``amem.toml``.
 
     Attributes:

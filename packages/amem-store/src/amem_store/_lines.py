@@ -125,6 +125,22 @@ def follows(event: Event, previous: str) -> bool:
     return event.chain == chain(previous, domain=event.domain, seq=event.seq, event=event)
 
 
+def find_seq(fd: int, size: int, domain: str) -> int:
+    """Return the sequence number of the last event, 0 for none, without checking that it follows from the one before.
+
+    That is checked by whoever reads so far and by the next writer; a search asks for the number alone.
+
+    Raises:
+        CorruptionError: the last whole line is no event of this domain.
+    """
+    lines = backward(fd, size)
+    next(lines)
+    for _, line in lines:
+        if not line.startswith(MORE):
+            return parse(line, domain).seq
+    return 0
+
+
 def find_tail(fd: int, size: int, domain: str) -> Tail:
     """Return where the log ends, from its last lines alone.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesSettings:
+class FilesSettings(NamedTuple):
     """The table ``[store.files]``. It has no keys: the record is ``record/`` in the root."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonlSettings:
+class JsonlSettings(NamedTuple):
     """The table ``[log.jsonl]``. It has no keys: the log is ``state/log/`` in the root."""

@@ -55,6 +55,7 @@ class JsonlLog:
         self._busy: dict[str, threading.Lock] = {}
         # Immutable values that are replaced whole, so that threads need no lock to share them.
         self._tails: dict[str, tuple[_Stamp, _lines.Tail]] = {}
+        self._heads: dict[str, tuple[_Stamp, int]] = {}
         self._reached: dict[str, tuple[int, int, int]] = {}
         with _disk.translated("make", self._directory):
             if not os.path.isdir(self._directory) or not os.path.isdir(self.locks):
@@ -80,7 +81,8 @@ class JsonlLog:
         """Return the sequence number of the last event, 0 for none, from the file's last lines.
 
         Raises:
-            CorruptionError: the last event is damaged.
+            CorruptionError: the last line is no event; whether it follows from the one before is checked by
+                whoever reads so far and by the next writer.
             UnavailableError: the log cannot be read.
         """
         path = self._path(domain)
@@ -89,7 +91,11 @@ class JsonlLog:
             if fd is None:
                 return 0
             try:
-                return self.tail(fd, domain).seq
+                stamp = _stamp(fd)
+                known = self._heads.get(domain)
+                if known is None or known[0] != stamp:
+                    known = self._heads[domain] = (stamp, _lines.find_seq(fd, stamp[1], domain))
+                return known[1]
             finally:
                 os.close(fd)
 

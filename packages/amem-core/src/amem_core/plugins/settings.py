@@ -1,7 +1,7 @@
 """From a backend's table in ``amem.toml`` to an instance of its settings class.
 
-Settings classes are plain frozen dataclasses, so that a root with no table costs nothing; a table
-is validated by pydantic, which is imported only then.
+Settings classes are plain frozen dataclasses or named tuples, so that a root with no table costs
+nothing; a table is validated by pydantic, which is imported only then.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def build_settings(
 
 
 def _keys(settings_class: type[Any]) -> tuple[str, ...]:
-    return tuple(settings_class.__dataclass_fields__)
+    return tuple(getattr(settings_class, "__dataclass_fields__", None) or settings_class._fields)
 
 
 def _resolve(value: object, where: str, environ: Mapping[str, str], root: str) -> object:

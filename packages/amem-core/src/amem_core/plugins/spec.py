@@ -12,7 +12,7 @@ class BackendSpec(NamedTuple):
         port: ``store``, ``index``, ``ledger``, ``log``, ``policy`` or ``tools``.
         name: the name that ``amem.toml`` uses; the entry point is ``<port>.<name>``.
         api: the version of the port's API that it was written against, (major, minor).
-        settings: ``module:Class``, a frozen dataclass whose fields are the keys of the backend's
+        settings: ``module:Class``, a frozen dataclass or a named tuple whose fields are the keys of the backend's
             table in ``amem.toml``, every one with a default or required; its module imports no driver.
         factory: ``module:function`` called as ``function(root, settings)`` with the root's path as a
             string and an instance of the settings; it returns the opened port.
