@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from amem_core.domain.results import Broken
     from amem_core.errors import AmemError
 
-# Control characters but tab and newline, and the marks that reorder what stands around them.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_WHITE = re.compile(r"\s+")
+# Compiled when a text holds what cannot be printed as it is. Control characters but tab and newline, and the marks that reorder what stands around them.
+_CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
@@ -87,12 +86,14 @@ def notices(sentences: Iterable[str]) -> None:
 
 def shown(text: str) -> str:
     """Return ``text`` with its control characters written out, so that none acts on a terminal."""
-    return _CONTROL.sub(lambda found: ascii(found.group())[1:-1], text)
+    if text.isprintable():
+        return text
+    return re.sub(_CONTROL, lambda found: ascii(found.group())[1:-1], text)
 
 
 def line(text: str) -> str:
     """Return ``text`` as one line that is safe to show."""
-    return shown(_WHITE.sub(" ", text).strip())
+    return shown(" ".join(text.split()))
 
 
 def style(text: str, *names: str) -> str:

@@ -20,7 +20,7 @@ else:
 LABELS = ("public", "internal", "confidential", "restricted")
 REASONS = ("requested", "mistaken", "sensitive", "legal")
 STATUSES = ("ready", "claimed", "completed")
-_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?")
+_DURATION = r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?"
 _SECONDS = (86_400, 3_600, 60, 1)
 
 
@@ -88,7 +88,7 @@ class Duration(_Read):
 
     def read(self, text: str) -> Any:
         """Return seconds."""
-        found = _DURATION.fullmatch(text.strip().lower())
+        found = re.fullmatch(_DURATION, text.strip().lower())
         if found is None or not any(found.groups()):
             from amem_core.errors import InvalidError
 
