@@ -122,6 +122,19 @@ def open_below(parent: int, name: str) -> int | None:
         return None
 
 
+def open_inside(directory: str, name: str) -> int | None:
+    """Return a descriptor of the directory ``name`` in ``directory``, None when there is none; ``directory`` must be.
+
+    Raises:
+        OSError: either is no directory or cannot be opened, ``name`` is a symbolic link, ``directory`` is missing.
+    """
+    try:
+        return os.open(os.path.join(directory, name), DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        os.close(os.open(directory, DIRECTORY))
+        return None
+
+
 def read_below(parent: int, name: str) -> bytes | None:
     """Return the bytes of the file ``name`` in the directory ``parent``, None when there is none.
 

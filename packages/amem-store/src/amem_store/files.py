@@ -42,6 +42,47 @@ def open_store(root: str, settings: FilesSettings) -> Store:  # noqa: ARG001  (t
     return FilesStore(root)
 
 
+class _Inside:
+    """The use of a directory below the record. A class and not a generator: this is on the path of every write.
+
+    ``record`` is followed wherever it leads, as the owner may have put it elsewhere; nothing below it is.
+    """
+
+    __slots__ = ("_doing", "_domain", "_fd", "_names", "_record")
+
+    def __init__(self, record: str, domain: str, names: tuple[str, ...], doing: str) -> None:
+        self._record = record
+        self._domain = domain
+        self._names = names
+        self._doing = doing
+        self._fd: int | None = None
+
+    def __enter__(self) -> int | None:
+        try:
+            here = _disk.open_inside(self._record, self._domain)
+            for name in self._names:
+                if here is None:
+                    break
+                try:
+                    below = _disk.open_below(here, name)
+                finally:
+                    os.close(here)
+                here = below
+        except OSError as exc:
+            raise _disk.unavailable(exc, self._doing, self._path()) from exc
+        self._fd = here
+        return here
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+        if isinstance(error, OSError):
+            raise _disk.unavailable(error, self._doing, self._path()) from error
+
+    def _path(self) -> str:
+        return os.path.join(self._record, self._domain, *self._names)
+
+
 class FilesStore:
     """A store in the directory ``record`` of ``root``. It holds nothing open between calls."""
 
@@ -100,18 +141,15 @@ class FilesStore:
         """
         if not versions:
             return
-        with self._inside(domain) as here, self._inside(domain, _layout.STAGING) as staging:
+        with self._inside(domain) as here:
             if here is None:
                 raise _not_staged(versions[0])
-            for group in _distinct(versions):
-                plan = [(version, self._number_replaced(here, staging, version)) for version in group]
-                self._keep_replaced(here, [(version.id, number) for version, number in plan if number])
-                for version, number in plan:
-                    if number is not None:
-                        name, current = _layout.staged_name(version), _layout.current_name(version.id)
-                        os.replace(name, current, src_dir_fd=staging, dst_dir_fd=here)
-            # Also when nothing was left to do: the publish that is repeated may have died before this line.
-            self._fsync(here)
+            staging = _disk.open_below(here, _layout.STAGING)
+            try:
+                self._publish(here, staging, versions)
+            finally:
+                if staging is not None:
+                    os.close(staging)
 
     def staged(self, domain: str) -> list[StagedVersion]:
         """Return what is staged and not published, by id and version."""
@@ -235,22 +273,18 @@ class FilesStore:
     def close(self) -> None:
         """Nothing is held. Idempotent."""
 
-    @contextmanager
-    def _inside(self, domain: str, *names: str) -> Generator[int | None]:
+    def _inside(self, domain: str, *names: str, doing: str = "use") -> _Inside:
         """Open a directory of the domain, None when it is not there; the record itself must be."""
-        path = os.path.join(self._record, check_domain(domain), *names)
-        with _disk.translated("use", path):
-            record = os.open(self._record, _disk.DIRECTORY)
-            try:
-                with _layout.opened(record, domain, *names) as here:
-                    yield here
-            finally:
-                os.close(record)
+        return _Inside(self._record, check_domain(domain), names, doing)
 
     @contextmanager
     def _making(self, domain: str, *names: str, settle: bool = True) -> Generator[int]:
         """Open a directory of the domain, made where it is missing; ``settle`` makes its own name durable."""
-        path = os.path.join(self._record, check_domain(domain), *names)
+        with self._inside(domain, *names, doing="write in") as there:
+            if there is not None:
+                yield there
+                return
+        path = os.path.join(self._record, domain, *names)
         with _disk.translated("write in", path):
             here = os.open(self._record, _disk.DIRECTORY)
             try:
@@ -292,6 +326,18 @@ class FilesStore:
         finally:
             for fd in fds:
                 os.close(fd)
+
+    def _publish(self, here: int, staging: int | None, versions: Sequence[NewVersion]) -> None:
+        """See ``publish``; ``here`` is the domain's directory and ``staging`` that of what is staged."""
+        for group in _distinct(versions):
+            plan = [(version, self._number_replaced(here, staging, version)) for version in group]
+            self._keep_replaced(here, [(version.id, number) for version, number in plan if number])
+            for version, number in plan:
+                if number is not None:
+                    name, current = _layout.staged_name(version), _layout.current_name(version.id)
+                    os.replace(name, current, src_dir_fd=staging, dst_dir_fd=here)
+        # Also when nothing was left to do: the publish that is repeated may have died before this line.
+        self._fsync(here)
 
     def _number_replaced(self, here: int, staging: int | None, version: NewVersion) -> int | None:
         """Check one version; return the number of the one that it replaces, 0 for none, None when it is done.
