@@ -6,7 +6,6 @@ Markdown to work on and ``amem`` on the path; ``AMEM_ROOT`` is ``~/.amem``.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
 import os
@@ -222,8 +221,8 @@ def test_the_reference_of_configuration_has_every_backend_and_setting():
     for port, name in DEFAULTS.items():
         spec = load_backend(f"{port}.{name}")
         module, _, kind = spec.settings.partition(":")
-        for field in dataclasses.fields(getattr(__import__(module, fromlist=[kind]), kind)):
-            assert f"`{port}.{name}.{field.name}`" in text, field.name
+        for setting in getattr(__import__(module, fromlist=[kind]), kind).__annotations__:
+            assert f"`{port}.{name}.{setting}`" in text, setting
 
 
 def test_the_reference_of_python_has_every_public_method():

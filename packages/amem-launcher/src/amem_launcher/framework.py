@@ -101,6 +101,12 @@ def _debug_wanted(ctx: click.Context, _: click.Parameter, value: bool) -> None: 
     state(ctx).debug |= value
 
 
+def _directories(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="dir")]
+
+
 def root_option() -> click.Option:
     """Return ``--root``, which stands before the command or behind it."""
     return click.Option(
@@ -109,7 +115,8 @@ def root_option() -> click.Option:
         help="The root; else AMEM_ROOT, else the nearest .amem above here, else ~/.amem.",
         callback=_root_given,
         expose_value=False,
-        type=click.Path(file_okay=False),
+        # click.Path would translate its name, which loads the machine's locale for every command.
+        shell_complete=_directories,
     )
 
 
@@ -127,7 +134,32 @@ def json_option() -> click.Option:
     )
 
 
-class Command(click.Command):
+def _help_wanted(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001  (click's signature)
+    if value and not ctx.resilient_parsing:
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+class _PlainHelp(click.Command):
+    """Has a ``--help`` of its own: click's is translated, which loads the machine's locale for every command."""
+
+    _plain_help: click.Option | None = None
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Return the same option each time: click tells parameters apart by identity."""
+        if self._plain_help is None:
+            self._plain_help = click.Option(
+                self.get_help_option_names(ctx),
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                help="Show this message and exit.",
+                callback=_help_wanted,
+            )
+        return self._plain_help
+
+
+class Command(_PlainHelp):
     """A command with the options that all have, and examples in its help.
 
     ``examples`` are lines printed as they stand. ``rootless`` commands take no ``--root``.
@@ -171,7 +203,7 @@ def command(
     return decorate
 
 
-class Group(click.Group):
+class Group(_PlainHelp, click.Group):
     """A group whose help needs an argument: called with none it is a usage error that prints its help."""
 
     context_class = Context
