@@ -125,10 +125,13 @@ def demo(session: nox.Session) -> None:
     _run(session, "runtime", "amem", "demo", *(session.posargs or ["docs"]))
 
 
-@nox.session(venv_backend="none", requires=["env"])
+@nox.session(reuse_venv=True)
 def bench(session: nox.Session) -> None:
-    """Print the ratios to the raw engines."""
-    _run(session, "env", "python", "-m", "benchmarks", *session.posargs)
+    """Print the ratios to the raw engines; what starts is measured as it is installed, so nothing is editable here."""
+    session.install("--require-hashes", "-r", "constraints.txt", env=CLEAN)
+    packages = [str(path) for path in PACKAGES]
+    session.install("--no-deps", "--no-build-isolation", "--force-reinstall", *packages, env=CLEAN)
+    session.run("python", "-m", "benchmarks", *session.posargs, env=CLEAN)
 
 
 @nox.session(venv_backend="none", requires=["env"])
