@@ -140,11 +140,13 @@ def _front(entry: Entry) -> str:
     What every entry has is written out: the forms of an id, an author, a time and the words of the
     scales, which are checked by now, never need quotes.
     """
+    created = render_utc(entry.created)
+    updated = created if entry.updated is entry.created else render_utc(entry.updated)
     return (
         f"id: {entry.id}\nversion: {entry.version}\n"
         f"type: {scalars.scalar(entry.type)}\ndomain: {scalars.scalar(entry.domain)}\n"
         f"title: {scalars.scalar(entry.title)}\nsummary: {scalars.scalar(entry.summary)}\n"
-        f"author: {entry.author}\ncreated: {render_utc(entry.created)}\nupdated: {render_utc(entry.updated)}\n"
+        f"author: {entry.author}\ncreated: {created}\nupdated: {updated}\n"
         f"{render_fields(_where_from(entry))}"
         f"trust_tier: {entry.trust_tier.name}\nclassification: {entry.classification.name}\n"
         f"status: {entry.status.value}\n"

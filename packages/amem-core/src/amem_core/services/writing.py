@@ -90,19 +90,26 @@ def clean_draft(draft: Draft) -> Draft:
     from amem_core.format.entry import clean_text
 
     check_type(draft.type)
-    return replace(
-        draft,
-        title=clean_text(draft.title, "title"),
-        summary=clean_text(draft.summary, "summary"),
-        body=clean_text(draft.body, "body"),
-        id=None if draft.id is None else check_entry_id(draft.id),
-        supersedes=tuple(check_entry_id(id) for id in draft.supersedes),
-        derived_from=tuple(check_entry_id(id) for id in draft.derived_from),
-        label=None if draft.label is None else Label.parse(draft.label),
-        source=tuple(draft.source),
-        tags=tuple(draft.tags),
-        aliases=tuple(draft.aliases),
-    )
+    cleaned: dict[str, Any] = {
+        "title": clean_text(draft.title, "title"),
+        "summary": clean_text(draft.summary, "summary"),
+        "body": clean_text(draft.body, "body"),
+        "id": None if draft.id is None else check_entry_id(draft.id),
+        "supersedes": tuple(map(check_entry_id, draft.supersedes)),
+        "derived_from": tuple(map(check_entry_id, draft.derived_from)),
+        "label": None if draft.label is None else Label.parse(draft.label),
+        "source": tuple(draft.source),
+        "tags": tuple(draft.tags),
+        "aliases": tuple(draft.aliases),
+    }
+    # Most drafts are clean as they come, and a copy of all their fields costs as much as the rest.
+    changed = {name: value for name, value in cleaned.items() if not _is_same(getattr(draft, name), value)}
+    return replace(draft, **changed) if changed else draft
+
+
+def _is_same(given: object, cleaned: object) -> bool:
+    """Return whether the two are equal and of one type: a kind of text that renders as something else is not kept."""
+    return type(given) is type(cleaned) and given == cleaned
 
 
 def decide_write(session: Session, domain: str, type: str, label: Label | None, replaces: Current | None) -> Label:
