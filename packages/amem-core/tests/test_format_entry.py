@@ -214,6 +214,19 @@ def test_a_title_is_the_text_that_was_written(title):
     assert hand_made(f"title: {title}\n").title == title
 
 
+@pytest.mark.parametrize(("type_", "domain"), [("on", "no"), ("null", "1e5"), ("y", "2026-01-01"), ("fact", "0x1")])
+def test_a_type_and_a_domain_are_text_to_every_reader_of_yaml(type_, domain):
+    entry = an_entry(type=type_, domain=domain)
+    read = yaml.safe_load(render(entry).decode().split("---\n")[1])
+    assert (read["type"], read["domain"]) == (type_, domain)
+    assert parse(render(entry), domain=domain) == entry
+
+
+@given(entries)
+def test_an_entry_that_was_checked_before_has_the_same_bytes(entry):
+    assert render(entry, checked=True) == render(entry)
+
+
 @pytest.mark.parametrize("title", ["null", "~", "", '""', "'  '"])
 def test_a_title_of_nothing_is_no_title(title):
     with pytest.raises(FormatError, match="no title"):
