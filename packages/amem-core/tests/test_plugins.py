@@ -8,6 +8,7 @@ import textwrap
 
 import pytest
 
+from amem_core import Memory
 from amem_core.errors import (
     PluginConflictError,
     PluginIncompatibleError,
@@ -39,12 +40,12 @@ def install(tmp_path, monkeypatch):
     """Return a function that installs a distribution of one module with one entry point."""
     monkeypatch.syspath_prepend(tmp_path)
 
-    def install(dist, module, source, key="index.vespa"):
+    def install(dist, module, source, key="index.vespa", group="amem.backends"):
         (tmp_path / f"{module}.py").write_text(textwrap.dedent(source).replace("{module}", module))
         info = tmp_path / f"{dist.replace('-', '_')}-1.2.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 1.2\n")
-        (info / "entry_points.txt").write_text(f"[amem.backends]\n{key} = {module}\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\n{key} = {module}\n")
 
     yield install
     for path in tmp_path.glob("*.py"):
@@ -136,6 +137,38 @@ def test_a_plugin_with_a_hook_that_does_not_exist_is_refused():
 
     with pytest.raises(PluginLoadError, match="amem_backend"):
         plugin_manager([Mistyped()])
+
+
+def test_an_enabled_plugin_adds_its_checks_to_the_doctors_and_another_is_never_loaded(install, tmp_path):
+    source = """
+        from amem_core.domain.results import Check
+
+        def amem_checks(root):
+            return [Check(name="the moon", state="ok", detail=root)]
+    """
+    install("acme-tools", "acme_checks", source, key="acme", group="amem.plugins")
+    install("acme-bad", "acme_bad", "raise SystemExit", key="bad", group="amem.plugins")
+    root = str(tmp_path / "root")
+    Memory.init(root, domain="notes")
+    (tmp_path / "root" / "amem.toml").write_text('[plugins]\nenable = ["acme"]\n')
+    with Memory.open(root) as memory:
+        assert memory.doctor()[-1].name == "the moon"
+    assert "acme_bad" not in sys.modules
+
+
+def test_an_enabled_plugin_that_nobody_brings_is_named(tmp_path):
+    root = str(tmp_path / "root")
+    Memory.init(root, domain="notes")
+    (tmp_path / "root" / "amem.toml").write_text('[plugins]\nenable = ["acme"]\n')
+    with Memory.open(root) as memory, pytest.raises(PluginNotFoundError, match="acme") as caught:
+        memory.doctor()
+    assert "enable" in caught.value.hint
+
+
+def test_a_strangers_backend_with_a_misspelt_hook_is_refused(install):
+    install("amem-vespa", "vespa_typo", GOOD + "\ndef amem_bakends():\n    return []\n")
+    with pytest.raises(PluginLoadError, match="amem_bakends"):
+        load_backend("index.vespa", allow=["index.vespa"])
 
 
 def test_hooks_are_called_by_their_names_alone():

@@ -93,10 +93,20 @@ class Memory:
         return Session(self.runtime, author=author, destination=destination, domains=narrowed)
 
     def doctor(self) -> list[Check]:
-        """Check configuration, backends, record, index, ledger and log; change nothing."""
+        """Check configuration, backends, record, index, ledger and log, and what enabled plugins check; change nothing.
+
+        Raises:
+            PluginError: a plugin that ``[plugins] enable`` names cannot be used.
+        """
         from amem_core.services.doctor import doctor
 
-        return doctor(self.runtime)
+        checks = doctor(self.runtime)
+        if self.runtime.config.enable:
+            from amem_core.plugins.loader import enabled_plugins
+
+            for found in enabled_plugins(self.runtime.config.enable).hook.amem_checks(root=self.root):
+                checks.extend(found)
+        return checks
 
     def close(self) -> None:
         """Close every port that was opened. Idempotent."""

@@ -22,9 +22,10 @@ from amem_core.ports import API
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import EntryPoint, EntryPoints
 
 GROUP = "amem.backends"
+PLUGINS = "amem.plugins"
 BUILT_IN = {
     "store.files": "amem_store.plugins.files",
     "log.jsonl": "amem_store.plugins.jsonl",
@@ -53,7 +54,8 @@ def load_backend(key: str, *, allow: Collection[str] = ()) -> BackendSpec:
         PluginIncompatibleError: it was written against another port API.
     """
     module = _import_built_in(key) if key in BUILT_IN else _import_stranger(key, _entry_point(key), allow)
-    spec = next((spec for spec in _declared(module) if f"{spec.port}.{spec.name}" == key), None)
+    declared = _declared(module) if key in BUILT_IN else _declared_through_hooks(module)
+    spec = next((spec for spec in declared if f"{spec.port}.{spec.name}" == key), None)
     if spec is None:
         message = f"the plugin {module.__name__} does not declare the backend {key} that it is registered for"
         raise PluginLoadError(message, hint="tell the plugin's authors")
@@ -114,6 +116,27 @@ def plugin_manager(modules: Collection[Any]) -> Any:
     return manager
 
 
+def enabled_plugins(names: Collection[str]) -> Any:
+    """Return a manager of the plugins of group ``amem.plugins`` that ``[plugins] enable`` names.
+
+    Raises:
+        PluginNotFoundError: nothing installed provides one.
+        PluginConflictError: two installed distributions do.
+        PluginLoadError: one does not import, or does not fit the hooks.
+    """
+    return plugin_manager([_import(name, _one_entry_point(PLUGINS, name)) for name in names])
+
+
+def _one_entry_point(group: str, name: str) -> EntryPoint:
+    from importlib.metadata import entry_points
+
+    found = entry_points(group=group, name=name)
+    if not found:
+        message = f"no installed distribution provides the plugin {name}"
+        raise PluginNotFoundError(message, hint="install it, or take it out of [plugins] enable in amem.toml")
+    return _only(name, found)
+
+
 def _import_built_in(key: str) -> Any:
     try:
         return import_module(BUILT_IN[key])
@@ -129,8 +152,6 @@ def _entry_point(key: str) -> EntryPoint:
     from importlib.metadata import entry_points
 
     found = entry_points(group=GROUP, name=key)
-    if len(found) == 1:
-        return next(iter(found))
     if not found:
         port = key.partition(".")[0]
         from difflib import get_close_matches
@@ -142,23 +163,36 @@ def _entry_point(key: str) -> EntryPoint:
         if near:
             hint = f"did you mean {near[0].partition('.')[2]}? {hint}"
         raise PluginNotFoundError(message, hint=f"{hint}; or install the distribution that brings it")
+    return _only(key, found)
+
+
+def _only(name: str, found: EntryPoints) -> EntryPoint:
+    if len(found) == 1:
+        return next(iter(found))
     names = ", ".join(sorted(point.dist.name if point.dist else point.value for point in found))
-    message = f"{len(found)} installed distributions provide the backend {key}: {names}"
+    message = f"{len(found)} installed distributions provide {name}: {names}"
     raise PluginConflictError(message, hint="uninstall all but one")
 
 
 def _import_stranger(key: str, point: EntryPoint, allow: Collection[str]) -> Any:
-    dist = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
     if key not in allow:
-        message = f"the backend {key} of {dist} is third-party and not allowed"
+        message = f"the backend {key} of {_dist(point)} is third-party and not allowed"
         raise PluginLoadError(message, hint=f'add "{key}" to allow in the [plugins] table of amem.toml')
+    return _import(key, point)
+
+
+def _import(name: str, point: EntryPoint) -> Any:
+    dist = _dist(point)
     try:
         return point.load()
     except Exception as exc:  # a stranger's module may raise anything; it becomes one named error
-        message = f"the plugin {dist} for {key} does not load: {type(exc).__name__}: {exc}"
-        raise PluginLoadError(
-            message, hint=f"reinstall or upgrade {dist.partition(' ')[0]}, or choose another backend"
-        ) from exc
+        message = f"the plugin {dist} for {name} does not load: {type(exc).__name__}: {exc}"
+        hint = f"reinstall or upgrade {dist.partition(' ')[0]}, or take it out of amem.toml"
+        raise PluginLoadError(message, hint=hint) from exc
+
+
+def _dist(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
 
 
 def _declared(module: Any) -> list[BackendSpec]:
@@ -167,6 +201,12 @@ def _declared(module: Any) -> list[BackendSpec]:
         message = f"the plugin {module.__name__} has no function amem_backends"
         raise PluginLoadError(message, hint="tell the plugin's authors")
     return list(declare())
+
+
+def _declared_through_hooks(module: Any) -> list[BackendSpec]:
+    """Ask a stranger's module as pluggy does, which refuses a hook that it misspelt."""
+    _declared(module)
+    return [spec for declared in plugin_manager([module]).hook.amem_backends() for spec in declared]
 
 
 def _shake_hands(spec: BackendSpec, key: str) -> None:
