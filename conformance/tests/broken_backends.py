@@ -91,11 +91,21 @@ class _KeepsHistoryThroughAnErasure(Broken):
         return bytes(self.inner.read(domain, id, version)) if kept is None else kept
 
 
+class _ForgetsTombstones(Broken):
+    def erase(self, domain: str, id: str, stub: bytes, stub_version: int) -> list[int]:
+        self.erased = True
+        return list(self.inner.erase(domain, id, stub, stub_version))
+
+    def marks_of(self, domain: str, kind: Any, keys: Any) -> dict[str, bytes]:
+        return {} if hasattr(self, "erased") else dict(self.inner.marks_of(domain, kind, keys))
+
+
 store_loses_the_last_write = BrokenHarness("store", _LosesTheLastWrite)
 store_ignores_compare_and_swap = BrokenHarness("store", _IgnoresCompareAndSwap)
 store_serves_what_is_staged = BrokenHarness("store", _ServesWhatIsStaged)
 store_lists_all_but_one = BrokenHarness("store", _ListsAllButOne)
 store_keeps_history_through_an_erasure = BrokenHarness("store", _KeepsHistoryThroughAnErasure)
+store_forgets_tombstones = BrokenHarness("store", _ForgetsTombstones)
 
 # -- index ------------------------------------------------------------------------------------------
 
@@ -297,6 +307,7 @@ EXPECTED = {
     "store_serves_what_is_staged": ["store:stage:invisible"],
     "store_lists_all_but_one": ["store:list:complete"],
     "store_keeps_history_through_an_erasure": ["store:erase:gone"],
+    "store_forgets_tombstones": ["store:mark:asked"],
     "index_ignores_the_filter": ["index:filter:readable", "index:filter:closed"],
     "index_filters_after_the_limit": ["index:filter:inside-the-query"],
     "index_shows_a_write_later": ["index:apply:visible"],

@@ -117,12 +117,16 @@ def test_the_layout_is_the_one_that_people_rely_on(tmp_path: Path) -> None:
     third = new("mem-a", 3, second.data)
     write(store, first, second)
     store.stage("d", [third])
-    store.save_receipt("d", "mem-b", b"receipt")
+    store.save_mark("d", "erasures", "mem-b", b"receipt")
+    store.save_mark("d", "tombstones", "0" * 64, b"tombstone")
+    store.save_mark("d", "promotions", "mem-c", b"promotion")
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert found == {
         "record/d/mem-a.md",
         "record/d/.history/mem-a/1.md",
         "record/d/.erasures/mem-b.yaml",
+        f"record/d/.tombstones/{'0' * 64}.yaml",
+        "record/d/.promotions/mem-c.yaml",
         f"record/d/.staging/mem-a.3.{third.digest}",
     }
     for path in tmp_path.rglob("*"):
@@ -225,7 +229,7 @@ def test_versions_are_kept_by_copying_where_a_file_system_has_no_links(
     assert store.read("d", "mem-a") == second.data
 
 
-@pytest.mark.parametrize("place", ["domain", "entry", "history", "staging", "erasures"])
+@pytest.mark.parametrize("place", ["domain", "entry", "history", "staging", "erasures", "tombstones"])
 def test_a_symbolic_link_in_the_record_is_never_followed(tmp_path: Path, place: str) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     root.mkdir()
@@ -235,13 +239,15 @@ def test_a_symbolic_link_in_the_record_is_never_followed(tmp_path: Path, place: 
     first = new("mem-x")
     if place != "domain":
         write(store, new("mem-ok"))
-        store.save_receipt("d", "mem-ok", b"receipt")
+        store.save_mark("d", "tombstones", "0" * 64, b"tombstone")
+        store.save_mark("d", "erasures", "mem-ok", b"receipt")
     links = {
         "domain": "d",
         "entry": "d/mem-x.md",
         "history": "d/.history",
         "staging": "d/.staging",
         "erasures": "d/.erasures",
+        "tombstones": "d/.tombstones",
     }
     link = root / "record" / links[place]
     if link.is_dir():
@@ -259,7 +265,11 @@ def test_a_symbolic_link_in_the_record_is_never_followed(tmp_path: Path, place: 
         "entry": [lambda: store.read("d", "mem-x")],
         "history": [lambda: store.earlier_versions("d", "mem-x"), lambda: store.read("d", "mem-x", 1)],
         "staging": [lambda: store.stage("d", [first]), lambda: store.staged("d")],
-        "erasures": [lambda: store.save_receipt("d", "mem-x", b"r"), lambda: list(store.receipts("d"))],
+        "erasures": [
+            lambda: store.save_mark("d", "erasures", "mem-x", b"r"),
+            lambda: list(store.marks("d", "erasures")),
+        ],
+        "tombstones": [lambda: store.marks_of("d", "tombstones", ["0" * 64])],
     }
     for call in calls[place]:
         with pytest.raises(UnavailableError) as caught:
@@ -369,7 +379,7 @@ def test_a_disk_that_takes_no_more_leaves_nothing_behind(
         assert caught.value.hint
         assert caught.value.retryable
         with pytest.raises(UnavailableError):
-            store.save_receipt("d", "mem-a", b"receipt")
+            store.save_mark("d", "erasures", "mem-a", b"receipt")
         with pytest.raises(UnavailableError):
             store.erase("d", "mem-a", b"stub", 2)
     left = sorted(path.name for path in tmp_path.rglob("*") if path.name != ".erasures")

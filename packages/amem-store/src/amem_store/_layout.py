@@ -9,14 +9,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-from amem_core.domain.names import check_domain, check_entry_id
+from amem_core.domain.names import check_domain, check_entry_id, check_mark_key
 from amem_core.errors import InvalidError
 from amem_core.ports.store import NewVersion, StagedVersion, Stored, Unreadable
 from amem_store import _disk
 
 STAGING: Final = ".staging"
 HISTORY: Final = ".history"
-ERASURES: Final = ".erasures"
 
 _STAGED: Final = re.compile(r"(mem-[a-z0-9-]+)\.([1-9][0-9]*)\.([0-9a-f]{64})")
 _KEPT: Final = re.compile(r"([1-9][0-9]*)\.md")
@@ -80,6 +79,14 @@ def is_entry_id(name: str) -> bool:
     """Return whether ``name`` is an entry's id, in lower case."""
     try:
         return check_entry_id(name) == name
+    except InvalidError:
+        return False
+
+
+def is_mark_key(kind: str, name: str) -> bool:
+    """Return whether ``name`` is the key of a mark of ``kind``, in lower case."""
+    try:
+        return check_mark_key(kind, name) == name
     except InvalidError:
         return False
 

@@ -1,7 +1,7 @@
 """The record as Markdown files that a person can read with any editor.
 
 Below ``record/<domain>/``: ``<id>.md`` is the current version, ``.history/<id>/<n>.md`` are earlier
-ones, ``.erasures/<id>.yaml`` receipts, ``.staging/<id>.<n>.<digest>`` what is durable and not served
+ones, ``.erasures/<id>.yaml``, ``.tombstones/<key>.yaml`` and ``.promotions/<id>.yaml`` marks, ``.staging/<id>.<n>.<digest>`` what is durable and not served
 yet. Every directory is opened from its parent without following a link, and every name is used
 relative to an open directory, so that nothing below ``record/`` can lead out of it.
 
@@ -18,13 +18,13 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from amem_core.domain.names import check_domain, check_entry_id
+from amem_core.domain.names import check_domain, check_entry_id, check_mark_key
 from amem_core.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from amem_core.ports.store import NewVersion, StagedVersion, StoreCapabilities, Stored, Unreadable
 from amem_store import _disk, _layout
 
 if TYPE_CHECKING:
-    from amem_core.ports.store import Store
+    from amem_core.ports.store import MarkKind, Store
     from amem_store.config import FilesSettings
 
 _CAPABILITIES: Final = StoreCapabilities(multi_process=True)
@@ -252,23 +252,32 @@ class FilesStore:
             self._fsync(staging)
         return removed
 
-    def save_receipt(self, domain: str, id: str, data: bytes) -> None:
-        """Write the receipt of an erasure, whole or not at all, durable on return."""
-        id = check_entry_id(id)
-        with self._making(domain, _layout.ERASURES) as erasures:
-            self._put(erasures, f".{id}.", erasures, f"{id}.yaml", data)
-            self._fsync(erasures)
+    def save_mark(self, domain: str, kind: MarkKind, key: str, data: bytes) -> None:
+        """Write a mark, whole or not at all, in place of the one of its key; durable on return."""
+        key = check_mark_key(kind, key)
+        with self._making(domain, f".{kind}") as marks:
+            self._put(marks, f".{key}.", marks, f"{key}.yaml", data)
+            self._fsync(marks)
 
-    def receipts(self, domain: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the id and bytes of every receipt of the domain, by id."""
-        with self._inside(domain, _layout.ERASURES) as erasures:
-            if erasures is None:
+    def marks(self, domain: str, kind: MarkKind) -> Iterator[tuple[str, bytes]]:
+        """Yield the key and bytes of every mark of a kind, by key."""
+        with self._inside(domain, f".{kind}") as marks:
+            if marks is None:
                 return
-            ids = [name[:-5] for name in os.listdir(erasures) if name.endswith(".yaml")]
-            for id in sorted(filter(_layout.is_entry_id, ids)):
-                data = _disk.read_below(erasures, f"{id}.yaml")
+            keys = [name[:-5] for name in os.listdir(marks) if name.endswith(".yaml")]
+            for key in sorted(key for key in keys if _layout.is_mark_key(kind, key)):
+                data = _disk.read_below(marks, f"{key}.yaml")
                 if data is not None:
-                    yield id, data
+                    yield key, data
+
+    def marks_of(self, domain: str, kind: MarkKind, keys: Sequence[str]) -> dict[str, bytes]:
+        """Return the marks of these keys that are there."""
+        checked = [check_mark_key(kind, key) for key in keys]
+        with self._inside(domain, f".{kind}") as marks:
+            if marks is None:
+                return {}
+            found = ((key, _disk.read_below(marks, f"{key}.yaml")) for key in checked)
+            return {key: data for key, data in found if data is not None}
 
     def close(self) -> None:
         """Nothing is held. Idempotent."""

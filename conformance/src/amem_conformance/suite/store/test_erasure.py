@@ -8,7 +8,7 @@ import pytest
 
 from amem_conformance.harness import Raw
 from amem_conformance.suite.store._making import chain, ids, new, text, write
-from amem_core.errors import ConflictError, NotFoundError
+from amem_core.errors import ConflictError, InvalidError, NotFoundError
 from amem_core.ports.store import Store
 
 SECRET = "the-words-to-be-forgotten"  # noqa: S105  (a marker to look for)
@@ -90,14 +90,44 @@ def test_what_was_erased_does_not_come_back_by_repeating_its_publish(backend: St
     assert backend.earlier_versions("d", "mem-a") == [4]
 
 
-@pytest.mark.requirement("store:receipt:kept")
-def test_receipts_are_kept_by_id_and_replaced_whole(backend: Store, reopen: Callable[[], Store]) -> None:
-    assert list(backend.receipts("d")) == []
+@pytest.mark.requirement("store:mark:kept")
+def test_marks_are_kept_by_kind_and_key_and_replaced_whole(backend: Store, reopen: Callable[[], Store]) -> None:
+    assert list(backend.marks("d", "erasures")) == []
     for name in ("mem-b", "mem-a-b", "mem-a"):
-        backend.save_receipt("d", name, f"receipt of {name}".encode())
-    backend.save_receipt("d", "mem-b", b"receipt, second")
-    backend.save_receipt("e", "mem-z", b"elsewhere")
+        backend.save_mark("d", "erasures", name, f"receipt of {name}".encode())
+    backend.save_mark("d", "erasures", "mem-b", b"receipt, second")
+    backend.save_mark("d", "promotions", "mem-b", b"promotion")
+    backend.save_mark("e", "erasures", "mem-z", b"elsewhere")
     wanted = [("mem-a", b"receipt of mem-a"), ("mem-a-b", b"receipt of mem-a-b"), ("mem-b", b"receipt, second")]
-    assert list(backend.receipts("d")) == wanted
-    assert list(reopen().receipts("d")) == wanted
-    assert ids(backend, "d") == []
+    assert list(backend.marks("d", "erasures")) == wanted
+    again = reopen()
+    assert list(again.marks("d", "erasures")) == wanted
+    assert list(again.marks("d", "promotions")) == [("mem-b", b"promotion")]
+    assert list(again.marks("d", "tombstones")) == []
+    assert ids(again, "d") == []
+
+
+@pytest.mark.requirement("store:mark:asked")
+def test_marks_are_found_by_their_keys_and_outlive_an_erasure(backend: Store, second: Callable[[], Store]) -> None:
+    first, other = "0" * 64, "a" * 64
+    assert backend.marks_of("d", "tombstones", [first, other]) == {}
+    write(backend, "d", new("mem-a"))
+    backend.save_mark("d", "tombstones", first, b"tombstone")
+    backend.erase("d", "mem-a", STUB, 2)
+    for store in (backend, second()):
+        assert store.marks_of("d", "tombstones", [other, first]) == {first: b"tombstone"}
+        assert store.marks_of("d", "tombstones", [other]) == {}
+        assert store.marks_of("d", "tombstones", []) == {}
+        assert store.marks_of("e", "tombstones", [first]) == {}
+
+
+@pytest.mark.requirement("store:mark:names")
+@pytest.mark.parametrize(
+    "key", ["../" + "a" * 61, "A" * 64, "a" * 63, "mem-a", "", "a" * 64 + ".yaml", "a" * 64 + "\n"]
+)
+def test_a_key_that_is_no_values_is_refused_for_a_tombstone(backend: Store, key: str) -> None:
+    with pytest.raises(InvalidError):
+        backend.save_mark("d", "tombstones", key, b"tombstone")
+    with pytest.raises(InvalidError):
+        backend.marks_of("d", "tombstones", [key])
+    assert list(backend.marks("d", "tombstones")) == []

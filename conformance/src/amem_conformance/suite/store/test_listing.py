@@ -36,7 +36,7 @@ def test_a_domain_that_was_never_written_lists_nothing(backend: Store) -> None:
     write(backend, "d", new("mem-a"))
     assert list(backend.entries("other")) == []
     assert backend.staged("other") == []
-    assert list(backend.receipts("other")) == []
+    assert list(backend.marks("other", "erasures")) == []
     assert backend.earlier_versions("other", "mem-a") == []
 
 
@@ -58,7 +58,7 @@ def test_domains_are_those_with_entries_and_are_kept_apart(backend: Store) -> No
     for domain in ("my-project", "my", "true", "2026", "null", "my_project"):
         write(backend, domain, new("mem-a", body=f"of {domain}"))
     backend.stage("staged-only", [new("mem-a")])
-    backend.save_receipt("receipt-only", "mem-a", b"receipt")
+    backend.save_mark("receipt-only", "erasures", "mem-a", b"receipt")
     assert backend.domains() == sorted(["my-project", "my", "true", "2026", "null", "my_project"])
     assert backend.read("my", "mem-a") == text("mem-a", 1, "of my")
     assert ids(backend, "my") == ["mem-a"]

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from amem_conformance.suite.store._making import digest, ids, text
 from amem_core.errors import AmemError, ConflictError, NotFoundError
-from amem_core.ports.store import NewVersion, Store
+from amem_core.ports.store import MarkKind, NewVersion, Store
 from amem_core.reference.store import MemoryStore, open_store
 
 Replaces = Literal["nothing", "current", "other"]
@@ -23,6 +23,8 @@ IDS = st.sampled_from(["mem-a", "mem-a-b", "mem-ab"])
 NUMBERS = st.integers(1, 5)
 BODIES = st.sampled_from(["one", "two"])
 REPLACES: st.SearchStrategy[Replaces] = st.sampled_from(["nothing", "current", "current", "other"])
+
+MARK_KINDS: tuple[MarkKind, ...] = ("erasures", "promotions")
 
 _sites = iter(range(1 << 62))
 
@@ -77,9 +79,9 @@ class StoreMachine(RuleBasedStateMachine):
     def erase(self, domain: str, id: str) -> None:
         self.same(lambda store: store.erase(domain, id, text(id, 6, "erased"), 6))
 
-    @rule(domain=DOMAINS, id=IDS, body=BODIES)
-    def save_receipt(self, domain: str, id: str, body: str) -> None:
-        self.same(lambda store: store.save_receipt(domain, id, body.encode()))
+    @rule(domain=DOMAINS, kind=st.sampled_from(MARK_KINDS), id=IDS, body=BODIES)
+    def save_mark(self, domain: str, kind: MarkKind, id: str, body: str) -> None:
+        self.same(lambda store: store.save_mark(domain, kind, id, body.encode()))
 
     @invariant()
     def answers_are_the_same(self) -> None:
@@ -92,7 +94,7 @@ def _everything(store: Store) -> object:
         (
             ids(store, domain),
             store.staged(domain),
-            list(store.receipts(domain)),
+            [list(store.marks(domain, kind)) for kind in MARK_KINDS],
             [_entry(store, domain, id) for id in ("mem-a", "mem-a-b", "mem-ab")],
         )
         for domain in ("d", "d-e")

@@ -289,8 +289,8 @@ def test_a_domain_that_could_be_a_path_is_refused_by_every_method(backend: Store
         lambda: backend.earlier_versions(name, "mem-a"),
         lambda: list(backend.entries(name)),
         lambda: backend.erase(name, "mem-a", b"stub", 2),
-        lambda: backend.save_receipt(name, "mem-a", b"receipt"),
-        lambda: list(backend.receipts(name)),
+        lambda: backend.save_mark(name, "erasures", "mem-a", b"receipt"),
+        lambda: list(backend.marks(name, "erasures")),
     ]
     for call in calls:
         with pytest.raises(AmemError):
@@ -310,7 +310,7 @@ def test_an_id_that_could_be_a_path_is_refused_by_every_method(backend: Store, i
         lambda: backend.read("d", id, 1),
         lambda: backend.earlier_versions("d", id),
         lambda: backend.erase("d", id, b"stub", 2),
-        lambda: backend.save_receipt("d", id, b"receipt"),
+        lambda: backend.save_mark("d", "erasures", id, b"receipt"),
     ]
     for call in calls:
         with pytest.raises(AmemError):

@@ -44,6 +44,7 @@ class Entry:
     superseded_by: str | None = None
     derived_from: tuple[str, ...] = ()
     verified: tuple[Mapping[str, Any], ...] = ()
+    rejected: tuple[Mapping[str, Any], ...] = ()
     tags: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     always_load: bool = False

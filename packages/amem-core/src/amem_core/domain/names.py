@@ -13,6 +13,8 @@ _DOMAIN = r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?"
 _ENTRY = r"mem-[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?"
 _AUTHOR = r"(?:session|tap):[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 _TYPE = r"[a-z][a-z0-9_-]{0,39}"
+_VALUE_KEY = r"[0-9a-f]{64}"
+_MARKS = ("erasures", "tombstones", "promotions")
 # Names that Windows reserves for devices, whatever extension follows.
 _DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(10))})
 # One write checks the same few names at every gate that it passes.
@@ -53,6 +55,23 @@ def check_entry_id(name: object) -> str:
             return lowered
     message = f"{name!r} is not the id of an entry"
     raise InvalidError(message, hint="an id is 'mem-' and up to 60 letters, digits and '-'; copy it from a search")
+
+
+def check_mark_key(kind: str, key: object) -> str:
+    """Return ``key`` if it may be the key of a mark of ``kind``: a value's key for a tombstone, else an entry's id.
+
+    Raises:
+        InvalidError: it may not, or there is no such kind of mark.
+    """
+    if kind not in _MARKS:
+        message = f"{kind!r} is no kind of mark"
+        raise InvalidError(message, hint=f"one of: {', '.join(_MARKS)}")
+    if kind != "tombstones":
+        return check_entry_id(key)
+    if isinstance(key, str) and re.fullmatch(_VALUE_KEY, key):
+        return key
+    message = f"{key!r} is not the key of a value"
+    raise InvalidError(message, hint="a value's key is 64 hexadecimal digits in lower case")
 
 
 def check_author(name: object) -> str:

@@ -49,6 +49,7 @@ FIELDS = (
     "superseded_by",
     "derived_from",
     "verified",
+    "rejected",
     "tags",
     "aliases",
     "always_load",

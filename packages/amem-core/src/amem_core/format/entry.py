@@ -171,6 +171,7 @@ def _what_follows(entry: Entry) -> Iterator[tuple[str, Any]]:
         superseded_by=entry.superseded_by,
         derived_from=entry.derived_from,
         verified=entry.verified,
+        rejected=entry.rejected,
         tags=entry.tags,
         aliases=entry.aliases,
         always_load=entry.always_load,
@@ -222,7 +223,8 @@ class _Reader:
             supersedes=self._ids("supersedes"),
             superseded_by=self._read("superseded_by", check_entry_id),
             derived_from=self._ids("derived_from"),
-            verified=self._verified(),
+            verified=self._records("verified", "when, by, oracle and evidence"),
+            rejected=self._records("rejected", "when, by and reason"),
             tags=self._lines("tags"),
             aliases=self._lines("aliases"),
             always_load=self._always_load(),
@@ -309,14 +311,14 @@ class _Reader:
         line = self._at(name)
         return tuple(self._guarded(line, name, check_entry_id, text) for text in self._lines(name))
 
-    def _verified(self) -> tuple[Mapping[str, Any], ...]:
-        node = self._fields.get("verified")
+    def _records(self, name: str, parts: str) -> tuple[Mapping[str, Any], ...]:
+        node = self._fields.get(name)
         if node is None or (isinstance(node, Scalar) and _is_null(node)):
             return ()
         items = node.items if isinstance(node, List) else [node]
         for item in items:
             if not isinstance(item, Map):
-                fail(item.line, "an item of verified is not a mapping", "write when, by, oracle and evidence by name")
+                fail(item.line, f"an item of {name} is not a mapping", f"write {parts} by name")
         return tuple(value(item) for item in items)
 
     def _always_load(self) -> bool:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
+
+MarkKind = Literal["erasures", "tombstones", "promotions"]
+"""What a mark is of: an erasure (its receipt, by the entry's id), a value that may not come back (by the value's key),
+or a promotion that an imported entry had elsewhere (by the entry's id)."""
 
 
 class NewVersion(NamedTuple):
@@ -132,12 +136,19 @@ class Store(Protocol):
         """
         ...
 
-    def save_receipt(self, domain: str, id: str, data: bytes) -> None:
-        """Write the receipt of an erasure, whole or not at all, durable on return."""
+    def save_mark(self, domain: str, kind: MarkKind, key: str, data: bytes) -> None:
+        """Write a mark, whole or not at all, in place of the one of its key; durable on return.
+
+        A mark is a small document beside the entries that outlives them. None is ever removed.
+        """
         ...
 
-    def receipts(self, domain: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the id and bytes of every receipt of the domain, by id."""
+    def marks(self, domain: str, kind: MarkKind) -> Iterator[tuple[str, bytes]]:
+        """Yield the key and bytes of every mark of a kind, by key."""
+        ...
+
+    def marks_of(self, domain: str, kind: MarkKind, keys: Sequence[str]) -> dict[str, bytes]:
+        """Return the marks of these keys that are there. Costs no listing: every write asks."""
         ...
 
     def close(self) -> None:

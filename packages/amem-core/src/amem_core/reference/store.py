@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from amem_core.domain.names import check_domain, check_entry_id
+from amem_core.domain.names import check_domain, check_entry_id, check_mark_key
 from amem_core.errors import ConflictError, InvalidError, NotFoundError
-from amem_core.ports.store import NewVersion, StagedVersion, StoreCapabilities, Stored, Unreadable
+from amem_core.ports.store import MarkKind, NewVersion, StagedVersion, StoreCapabilities, Stored, Unreadable
 
 _SITES: dict[str, _State] = {}
 _SITES_LOCK: Final = threading.Lock()
@@ -28,12 +28,12 @@ class _State:
 
 
 class _Domain:
-    """Entries as versions by number, the highest of which is current; what is staged; receipts."""
+    """Entries as versions by number, the highest of which is current; what is staged; marks by kind and key."""
 
     def __init__(self) -> None:
         self.entries: dict[str, dict[int, bytes]] = {}
         self.staged: dict[tuple[str, int], tuple[str, bytes]] = {}
-        self.receipts: dict[str, bytes] = {}
+        self.marks: dict[str, dict[str, bytes]] = {}
 
     def current(self, id: str) -> bytes | None:
         """Return the current bytes, None for an unknown id."""
@@ -161,16 +161,23 @@ class MemoryStore:
                 del kept.staged[key]
         return earlier
 
-    def save_receipt(self, domain: str, id: str, data: bytes) -> None:
-        """See ``Store.save_receipt``."""
+    def save_mark(self, domain: str, kind: MarkKind, key: str, data: bytes) -> None:
+        """See ``Store.save_mark``."""
+        key = check_mark_key(kind, key)
         with self._state.lock:
-            self._state.domain(domain).receipts[check_entry_id(id)] = data
+            self._state.domain(domain).marks.setdefault(kind, {})[key] = data
 
-    def receipts(self, domain: str) -> Iterator[tuple[str, bytes]]:
-        """See ``Store.receipts``."""
+    def marks(self, domain: str, kind: MarkKind) -> Iterator[tuple[str, bytes]]:
+        """See ``Store.marks``."""
         with self._state.lock:
-            found = sorted(self._state.domain(domain).receipts.items())
+            found = sorted(self._state.domain(domain).marks.get(kind, {}).items())
         yield from found
+
+    def marks_of(self, domain: str, kind: MarkKind, keys: Sequence[str]) -> dict[str, bytes]:
+        """See ``Store.marks_of``."""
+        with self._state.lock:
+            kept = self._state.domain(domain).marks.get(kind, {})
+            return {key: kept[key] for key in (check_mark_key(kind, key) for key in keys) if key in kept}
 
     def close(self) -> None:
         """See ``Store.close``."""

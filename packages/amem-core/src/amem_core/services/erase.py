@@ -43,7 +43,7 @@ def erase(session: Session, id: str, *, reason: str) -> Erased:
             raise NotFoundError(message, hint="an entry is erased once; its receipt says what went")
         receipt = before or _receipt(session, domain, id, reason)
         if before is None:
-            runtime.store.save_receipt(domain, id, _bytes(receipt))
+            runtime.store.save_mark(domain, "erasures", id, _bytes(receipt))
         return _erase(session, domain, id, receipt, writer)
 
 
@@ -54,7 +54,7 @@ def receipts(session: Session, domain: str) -> dict[str, dict[str, Any]]:
         CorruptionError: one cannot be read.
     """
     found = {}
-    for id, data in session.runtime.store.receipts(domain):
+    for id, data in session.runtime.store.marks(domain, "erasures"):
         try:
             found[id] = json.loads(data)
         except ValueError as exc:
@@ -90,7 +90,7 @@ def _erase(session: Session, domain: str, id: str, receipt: dict[str, Any], writ
     clean = runtime.index.forget(domain, id, Document(stub, digest(data), stub.updated))
     runtime.index.apply(domain, [], through=writer.head)
     receipt["finished"] = True
-    runtime.store.save_receipt(domain, id, _bytes(receipt))
+    runtime.store.save_mark(domain, "erasures", id, _bytes(receipt))
     return Erased(
         id=id,
         domain=domain,
