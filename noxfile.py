@@ -27,7 +27,7 @@ CORE = ROOT / "packages" / "amem-core"
 PACKAGES = [CORE, *sorted(path for path in (ROOT / "packages").glob("amem-*") if path != CORE)]
 CONFORMANCE = ROOT / "conformance"
 EMBEDDED = ("store.files", "log.jsonl", "index.sqlite", "ledger.sqlite", "policy.rego")
-SOURCES = ("packages", "conformance", "tests", "benchmarks", "noxfile.py")
+SOURCES = ("packages", "conformance", "tests", "benchmarks", "evaluation", "noxfile.py")
 SCRIPTS = "Scripts" if sys.platform == "win32" else "bin"
 # What a person's shell adds to Python's path must not stand in for what is installed.
 CLEAN: dict[str, str | None] = {"PYTHONPATH": None, "PYTHONHOME": None, "PYTHONNOUSERSITE": "1"}
@@ -132,6 +132,12 @@ def bench(session: nox.Session) -> None:
     packages = [str(path) for path in PACKAGES]
     session.install("--no-deps", "--no-build-isolation", "--force-reinstall", *packages, env=CLEAN)
     session.run("python", "-m", "benchmarks", *session.posargs, env=CLEAN)
+
+
+@nox.session(venv_backend="none", requires=["env"], name="eval")
+def evaluate(session: nox.Session) -> None:
+    """Ask the questions of an evaluation kit (`nox -s eval -- --data FOLDER locomo`), beside plain baselines."""
+    _run(session, "env", "python", "-m", "evaluation", *session.posargs)
 
 
 @nox.session(venv_backend="none", requires=["env"])

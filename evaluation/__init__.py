@@ -1,0 +1,1 @@
+"""Whether search finds what answers, measured on questions and corpora that others wrote."""
