@@ -82,7 +82,7 @@ async def test_a_client_with_the_token_is_served(app, mode, plant, checked):
         tools = await client.list_tools()
     assert [hit["id"] for hit in found["hits"]] == [id]
     assert first.contents[0].text
-    assert len(tools.tools) == 11
+    assert len(tools.tools) == 12
 
 
 @pytest.mark.parametrize(

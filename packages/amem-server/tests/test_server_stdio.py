@@ -90,7 +90,7 @@ async def test_the_official_client_in_another_process_writes_searches_and_ends_i
     module = ["-m", "amem_server", "--root", str(root)]
     server = StdioServerParameters(command=sys.executable, args=module, env=dict(os.environ))
     async with Client(server, mode=mode) as client:
-        assert len((await client.list_tools()).tools) == 11
+        assert len((await client.list_tools()).tools) == 12
         entry = {"type": "fact", "title": "Locks are files", "summary": "The ledger takes one first."}
         written = checked("write", await client.call_tool("write", entry))
         found = checked("search", await client.call_tool("search", {"query": "locks"}))

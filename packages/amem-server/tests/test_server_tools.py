@@ -14,6 +14,7 @@ from amem_server.tools import TOOLS
 pytestmark = pytest.mark.anyio
 
 FIRST_TOOLS = {
+    "reject",
     "search",
     "get",
     "write",
@@ -65,7 +66,7 @@ async def test_tools_that_only_read_say_so(client):
     async with client:
         tools = (await client.list_tools()).tools
     assert {tool.name for tool in tools if tool.annotations.read_only_hint} == {"search", "get", "recall", "t0"}
-    assert not any(tool.annotations.destructive_hint for tool in tools)
+    assert [tool.name for tool in tools if tool.annotations.destructive_hint] == ["reject"]
     assert not any(tool.annotations.open_world_hint for tool in tools)
 
 

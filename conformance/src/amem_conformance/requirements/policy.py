@@ -97,6 +97,11 @@ REQUIREMENTS: list[Requirement] = [
         id="policy:deny:no-grants", source=_DENY, behaviour="a root without grants opens and denies everything"
     ),
     Requirement(
+        id="policy:reject:tier",
+        source="contract 2: trust tier",
+        behaviour="a session rejects what nobody has verified; what was verified, the owner alone",
+    ),
+    Requirement(
         id="policy:deny:not-json", source=_DENY, behaviour="an input that is no JSON is denied, without an exception"
     ),
     Requirement(

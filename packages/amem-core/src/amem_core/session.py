@@ -25,12 +25,15 @@ if TYPE_CHECKING:
         Exported,
         Imported,
         Ingested,
+        Lifted,
         Pack,
         Reading,
         Reindexed,
+        Rejected,
         SessionInfo,
         TaskNode,
         TaskView,
+        Verified,
         Written,
     )
     from amem_core.domain.tasks import Task, TaskStatus
@@ -188,6 +191,48 @@ class Session:
         from amem_core.services.writing import write_many
 
         return write_many(self, drafts)
+
+    def reject(self, id: str, *, reason: str) -> Rejected:
+        """Take the value that an entry states out of use, so that no write, import or ingest states it again.
+
+        The entry stays readable by its id as ``demoted``; what is derived from it is due for review
+        today. The value is known again in other case, spacing and Unicode forms.
+
+        Raises:
+            NotFoundError: there is no such entry, or not for this session.
+            ConflictError: it is rejected already, or erased.
+        """
+        from amem_core.services.correcting import reject
+
+        return reject(self, id, reason=reason)
+
+    def lift(self, id: str, *, reason: str) -> Lifted:
+        """Take a rejection back: the entry is what it was before, and its value may be stated again. The owner only.
+
+        Of an erased entry, its values may be stated again; its text does not come back.
+
+        Raises:
+            NotFoundError: there is no such entry.
+            ConflictError: it is not rejected.
+        """
+        from amem_core.services.correcting import lift
+
+        return lift(self, id, reason=reason)
+
+    def verify(self, id: str, *, oracle: str, evidence: str, by: str) -> Verified:
+        """Record that ``by`` has checked an entry, and make it ``verified``. The owner only.
+
+        ``oracle`` is what it was checked against: ``ci``, ``data``, ``human`` or ``source``;
+        ``evidence`` says what was seen. Each verification is kept; a changed text has none.
+
+        Raises:
+            InvalidError: there is no evidence, no named verifier or no such oracle, or ``by`` is an
+                agent or asserted the text.
+            ConflictError: the entry is not active.
+        """
+        from amem_core.services.correcting import verify
+
+        return verify(self, id, oracle=oracle, evidence=evidence, by=by)
 
     def recall(
         self, question: str, *, budget: int = DEFAULT_BUDGET, domain: str | None = None, limit: int = 20

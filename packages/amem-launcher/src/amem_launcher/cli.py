@@ -24,7 +24,8 @@ DONE, NO, USAGE, ALARM = 0, 1, 2, 3
 INTERRUPTED, UNREAD = 130, 141
 _MANY_OBJECTS = 100_000
 
-_RECORD, _LEDGER, _TRAVEL, _HOUSE = "The record", "The ledger", "Travelling", "Keeping house"
+_RECORD, _CORRECTION, _LEDGER = "The record", "Correction", "The ledger"
+_TRAVEL, _HOUSE = "Travelling", "Keeping house"
 TABLE = {
     "init": Listed("init", _RECORD, "Make a root and add a domain to it."),
     "write": Listed("write", _RECORD, "Write an entry, or a new version of one."),
@@ -32,6 +33,9 @@ TABLE = {
     "get": Listed("get", _RECORD, "Read one entry, whole."),
     "recall": Listed("recall", _RECORD, "Answer a question with the best entries, inside a budget."),
     "t0": Listed("t0", _RECORD, "What a fresh session reads first."),
+    "reject": Listed("reject", _CORRECTION, "Take a value out of use, so that nothing states it again."),
+    "lift": Listed("lift", _CORRECTION, "Take a rejection back."),
+    "verify": Listed("verify", _CORRECTION, "Record who checked an entry, and against what."),
     "task": Listed("task", _LEDGER, "File, claim, complete and list tasks."),
     "ingest": Listed("ingest", _TRAVEL, "Make entries of Markdown files; safe to run again."),
     "export": Listed("export", _TRAVEL, "Write a domain's entries into a bundle."),

@@ -19,6 +19,7 @@ else:
 
 LABELS = ("public", "internal", "confidential", "restricted")
 REASONS = ("requested", "mistaken", "sensitive", "legal")
+ORACLES = ("ci", "data", "human", "source")
 STATUSES = ("ready", "claimed", "completed")
 _DURATION = r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?"
 _SECONDS = (86_400, 3_600, 60, 1)

@@ -123,6 +123,15 @@ class Get(Arguments):
     ] = None
 
 
+class Reject(Arguments):
+    """Arguments of ``reject``."""
+
+    id: Annotated[EntryId, Field(description="The id of the entry that states what does not hold.")]
+    reason: Annotated[
+        str, Field(min_length=1, max_length=2_000, description="Why it does not hold. Whoever states it again is told.")
+    ]
+
+
 class Write(Arguments):
     """Arguments of ``write``."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from amem_core.domain.entries import Entry
     from amem_core.domain.queries import Hit, SearchResult
-    from amem_core.domain.results import T0, Pack, Reading, TaskView, Written
+    from amem_core.domain.results import T0, Pack, Reading, Rejected, TaskView, Written
     from amem_core.domain.tasks import Task
 
 _PLAIN = re.compile(r"[\w.:/#@+-]{1,200}", re.ASCII)
@@ -90,6 +90,18 @@ class WrittenEntry(TypedDict):
     digest: str
     changed: bool
     superseded: list[str]
+    notices: list[str]
+
+
+class RejectedEntry(TypedDict):
+    """What ``reject`` answers. ``flagged`` entries were derived from it and are due for review."""
+
+    id: str
+    version: int
+    domain: str
+    digest: str
+    reason: str
+    flagged: list[str]
     notices: list[str]
 
 
@@ -200,6 +212,19 @@ def written(done: Written) -> dict[str, Any]:
         "digest": done.digest,
         "changed": done.changed,
         "superseded": list(done.superseded),
+        "notices": list(done.notices),
+    }
+
+
+def rejected(done: Rejected) -> dict[str, Any]:
+    """Return the answer of ``reject``."""
+    return {
+        "id": done.id,
+        "version": done.version,
+        "domain": done.domain,
+        "digest": done.digest,
+        "reason": done.reason,
+        "flagged": list(done.flagged),
         "notices": list(done.notices),
     }
 

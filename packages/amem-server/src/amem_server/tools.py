@@ -31,6 +31,7 @@ Answer = tuple[str, dict[str, Any]]
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
+_REMOVES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
 _RENEWS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
 
@@ -119,6 +120,12 @@ def _write(session: Session, asked: take.Write) -> Answer:
     verb = "written" if done.changed else "unchanged"
     text = f"{verb}: {done.id} version {done.version} in {done.domain}, label {done.label}"
     return _noted(text, done.notices), give.written(done)
+
+
+def _reject(session: Session, asked: take.Reject) -> Answer:
+    done = session.reject(asked.id, reason=asked.reason)
+    flagged = f"; due for review, as derived from it: {', '.join(done.flagged)}" if done.flagged else ""
+    return _noted(f"rejected: {done.id} in {done.domain}{flagged}", done.notices), give.rejected(done)
 
 
 def _recall(session: Session, asked: take.Recall) -> Answer:
@@ -252,6 +259,17 @@ TOOLS: dict[str, AmemTool] = {
             give.WrittenEntry,
             _ADDS,
             _write,
+        ),
+        AmemTool(
+            "reject",
+            "Reject what an entry states",
+            "Take a statement that turned out wrong out of use, with the reason: it is served no more, and nobody can"
+            " write it again until the owner lifts that. Use it when you have seen evidence against an entry. If you"
+            " know what holds instead, write that, with the old entry in supersedes; then nothing needs rejecting.",
+            take.Reject,
+            give.RejectedEntry,
+            _REMOVES,
+            _reject,
         ),
         AmemTool(
             "create_task",

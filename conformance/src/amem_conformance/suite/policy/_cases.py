@@ -423,8 +423,20 @@ OWNERS = [
             {"domain": "elsewhere", "max_label": None, "highest_label": "public"},
             "elsewhere",
         )
-        for word in ("export", "import", "reindex", "erase")
+        for word in ("export", "import", "reindex", "erase", "lift", "verify")
     ),
+    *(yes("owner:alone", f"owner-{word}", word, owner(), entry()) for word in ("lift", "verify")),
+    *(no("owner:alone", f"agent-{word}", word, agent(), entry(), "owner") for word in ("lift", "verify")),
+]
+
+CORRECTIONS = [
+    yes("reject:tier", "raw", "reject", agent(), entry(tier="raw")),
+    yes("reject:tier", "curated", "reject", agent(), entry(tier="curated")),
+    no("reject:tier", "verified", "reject", agent(), entry(tier="verified"), "verified"),
+    yes("reject:tier", "owner-verified", "reject", owner(), entry(tier="verified")),
+    *(no("reject:tier", f"tier-{word!r}", "reject", agent(), entry(tier=word)) for word in (None, False, 0, "", "Raw")),
+    no("reject:tier", "tier-left-out", "reject", agent(), entry()),
+    no("reject:tier", "above", "reject", agent(ceiling="public"), entry(tier="raw", label="internal"), "public"),
 ]
 
 UNKNOWN = [
@@ -436,4 +448,4 @@ UNKNOWN = [
     no("deny:unknown-action", "read-filter", "read_filter", owner(), entry()),
 ]
 
-CASES = [*SESSIONS, *READS, *TASKS, *WRITES, *REPLACEMENTS, *OWNERS, *UNKNOWN]
+CASES = [*SESSIONS, *READS, *TASKS, *WRITES, *REPLACEMENTS, *OWNERS, *CORRECTIONS, *UNKNOWN]

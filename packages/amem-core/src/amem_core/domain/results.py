@@ -6,19 +6,23 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from amem_core.domain.entries import Entry
-from amem_core.domain.labels import Label
+from amem_core.domain.labels import Label, Status
 from amem_core.domain.queries import Hit
 from amem_core.domain.tasks import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One version of one entry, whole. ``fenced`` is its text marked as data for a model's context."""
+    """One version of one entry, whole. ``fenced`` is its text marked as data for a model's context.
+
+    ``head`` is the entry at the end of the chain that supersedes it, None when nothing does.
+    """
 
     entry: Entry
     digest: str
     current_version: int
     fenced: str
+    head: str | None = None
     notices: tuple[str, ...] = ()
 
 
@@ -33,6 +37,50 @@ class Written:
     digest: str
     changed: bool = True
     superseded: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A value that may not be stated again. ``flagged`` entries were derived from it and are due for review.
+
+    ``values`` are the keys by which the value is known in whatever dress.
+    """
+
+    id: str
+    version: int
+    domain: str
+    digest: str
+    reason: str
+    values: tuple[str, ...]
+    flagged: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifted:
+    """A value that may be stated again; ``status`` is the entry's from now on."""
+
+    id: str
+    version: int
+    domain: str
+    digest: str
+    status: Status
+    values: tuple[str, ...]
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """A verification that was recorded; ``verifications`` is how many the entry has by now."""
+
+    id: str
+    version: int
+    domain: str
+    digest: str
+    oracle: str
+    by: str
+    verifications: int
     notices: tuple[str, ...] = ()
 
 
@@ -123,7 +171,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingested:
-    """What became of a tree of Markdown files. Counts are of sections."""
+    """What became of a tree of Markdown files. Counts are of sections; ``refused`` state what was rejected or erased."""
 
     domain: str
     files: int
@@ -132,6 +180,7 @@ class Ingested:
     unchanged: int
     archived: int
     broken: tuple[Broken, ...] = ()
+    refused: tuple[Broken, ...] = ()
     dry_run: bool = False
 
 

@@ -21,9 +21,9 @@ from amem_core.ports.policy import PolicyCapabilities
 
 FILE = "grants.toml"
 
-_SEEING = frozenset({"read", "claim", "heartbeat", "complete", "release"})
+_SEEING = frozenset({"read", "claim", "heartbeat", "complete", "release", "reject"})
 _WRITING = frozenset({"write", "file_task"})
-_OWNERS = frozenset({"export", "import", "reindex", "erase"})
+_OWNERS = frozenset({"export", "import", "reindex", "erase", "lift", "verify"})
 _READ_BY_ALL = frozenset({Status.active, Status.superseded, Status.archived, Status.demoted})
 
 _INIT = '\n[domains.{name}]\nlabel = "{label}"\n'
@@ -248,6 +248,11 @@ def _check_seeing(facts: _Facts, refusals: _Refusals) -> None:
         status = facts.resource.get("status")
         open_to_it = status in _READ_BY_ALL or (facts.kind == "owner" and status == Status.quarantined)
         refusals.add(not open_to_it, "status-closed", f"an entry that is {status} is not read")
+    if facts.action == "reject":
+        unverified = facts.resource.get("tier") in (str(Tier.raw), str(Tier.curated))
+        refusals.add(
+            facts.kind != "owner" and not unverified, "verified-entry", "only the owner rejects a verified entry"
+        )
 
 
 def _check_label(facts: _Facts, refusals: _Refusals, label: Label | None) -> None:

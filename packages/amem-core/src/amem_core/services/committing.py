@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from amem_core.runtime import Runtime
 
 WRITTEN = "entry.written"
+IMPORTED = "entry.imported"
 ABANDONED = "entry.abandoned"
+# The kinds of change that state something, so that what was rejected may come back by them.
+_STATING = frozenset({WRITTEN, IMPORTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +90,14 @@ def commit(
     with the versions' own, all or none. The caller holds ``writer`` and has settled the domain.
 
     Raises:
-        ConflictError: the record changed behind amem's back since the change was made.
+        ConflictError: a version states what was rejected or erased, or the record changed behind
+            amem's back since the change was made.
         UnavailableError: a backend cannot serve. What the log took is completed by the next look.
     """
     from amem_core.format.entry import digest, render
+    from amem_core.services.tombstones import refuse_rejected
 
+    refuse_rejected(runtime, domain, [change.entry for change in changes if change.kind in _STATING])
     versions = []
     events = []
     for change in changes:
@@ -114,6 +120,7 @@ def commit(
         Document(change.entry, version.digest, change.entry.updated)
         for change, version in zip(changes, versions, strict=True)
     ]
+    _project(runtime, domain, documents)
     notices = []
     try:
         runtime.index.apply(domain, documents, through=writer.head)
@@ -121,6 +128,14 @@ def commit(
     except UnavailableError as exc:
         notices.append(f"written, but not in the index yet: {exc}; do not write it again, run amem reindex")
     return [version.digest for version in versions], notices
+
+
+def _project(runtime: Runtime, domain: str, documents: Sequence[Document]) -> None:
+    """Make the tombstones follow what is rejected or erased, before the index says that all has been followed."""
+    from amem_core.services.tombstones import follow
+
+    for document in documents:
+        follow(runtime, domain, document.entry)
 
 
 def _event(change: Change, version: NewVersion, actor: str) -> NewEvent:
@@ -168,6 +183,7 @@ def settle(runtime: Runtime, domain: str, writer: LogWriter) -> None:
             _abandon(runtime, domain, writer, event)
     for id, version, _ in staged:
         runtime.store.discard(domain, id, version)
+    _project(runtime, domain, documents)
     runtime.index.apply(domain, documents, through=writer.head)
     runtime.settled.add(domain)
 

@@ -11,9 +11,9 @@ from amem_core.domain.labels import Status, Tier
 from amem_core.domain.results import Imported
 from amem_core.errors import ConflictError, FormatError, InvalidError, NotFoundError, UnavailableError
 from amem_core.services import committing
-from amem_core.services.committing import Change
+from amem_core.services.committing import IMPORTED, Change
 from amem_core.services.erase import receipts
-from amem_core.services.reach import domains, held
+from amem_core.services.reach import domains, held, holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from amem_core.format.bundle import Manifest, ManifestEntry
     from amem_core.session import Session
 
-IMPORTED = "entry.imported"
 LARGEST_ENTRY = 32 * 1024 * 1024
 _BATCH = 500
 
@@ -135,21 +134,13 @@ def _check_new(session: Session, into: str, lines: Iterable[ManifestEntry]) -> N
             message = f"{line.id} was erased here (receipt of {erased}) and does not come back"
             raise ConflictError(message, hint="take it out of the bundle at its origin")
         for domain in everywhere:
-            if not _holds(session, domain, line.id):
+            if not holds(session.runtime, domain, line.id):
                 continue
             if domain == into:
                 message = f"{line.id} is in {into} already"
                 raise ConflictError(message, hint="the same entry is not imported twice; nothing was imported")
             message = f"the id {line.id} is in use elsewhere in this record"
             raise ConflictError(message, hint="an id in use is never taken over; nothing was imported")
-
-
-def _holds(session: Session, domain: str, id: str) -> bool:
-    try:
-        session.runtime.store.read(domain, id)
-    except NotFoundError:
-        return False
-    return True
 
 
 def _landing(entry: Entry, into: str) -> Entry:

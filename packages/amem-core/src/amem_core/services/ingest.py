@@ -15,8 +15,9 @@ from amem_core.domain.entries import Draft
 from amem_core.domain.labels import Status
 from amem_core.domain.queries import Conditions
 from amem_core.domain.results import Broken, Ingested
+from amem_core.domain.values import value_keys
 from amem_core.errors import FormatError, InvalidError
-from amem_core.services import committing
+from amem_core.services import committing, tombstones
 from amem_core.services.committing import Change
 from amem_core.services.reach import domains, held
 from amem_core.services.writing import decide_write, write_many
@@ -42,6 +43,7 @@ class _Tally:
     unchanged: int = 0
     archived: int = 0
     broken: list[Broken] = field(default_factory=list)
+    refused: list[Broken] = field(default_factory=list)
 
 
 @dataclass
@@ -65,7 +67,7 @@ def ingest(
     """Make entries of the files and trees at ``paths``; see ``Session.ingest``."""
     held(session, domain)
     domains(session, domain)
-    tree = _walk(paths)
+    tree = _walk(paths, os.path.realpath(session.runtime.root))
     tally = _Tally(broken=list(tree.broken))
     for done, path in enumerate(tree.files, 1):
         _file(session, domain, path, tree, tally, dry_run=dry_run)
@@ -80,11 +82,12 @@ def ingest(
         unchanged=tally.unchanged,
         archived=tally.archived,
         broken=tuple(tally.broken),
+        refused=tuple(tally.refused),
         dry_run=dry_run,
     )
 
 
-def _walk(paths: Sequence[str]) -> _Tree:
+def _walk(paths: Sequence[str], own: str) -> _Tree:
     tree = _Tree()
     if not paths:
         message = "no path was given"
@@ -95,7 +98,7 @@ def _walk(paths: Sequence[str]) -> _Tree:
             tree.files.append(path)
         elif os.path.isdir(path):
             tree.roots.append(path)
-            _walk_directory(path, tree)
+            _walk_directory(path, tree, own)
         else:
             message = f"{given} is no file and no directory"
             raise InvalidError(message, hint="check the path; nothing was written")
@@ -103,14 +106,16 @@ def _walk(paths: Sequence[str]) -> _Tree:
     return tree
 
 
-def _walk_directory(top: str, tree: _Tree) -> None:
+def _walk_directory(top: str, tree: _Tree, own: str) -> None:
+    """Add the Markdown files below ``top``; hidden directories and amem's ``own`` root are passed over."""
+
     def failed(exc: OSError) -> None:
         tree.unread.append(os.path.join(exc.filename, ""))
         reason = f"the directory cannot be listed: {exc.strerror}; what was made of it stays"
         tree.broken.append(Broken(path=exc.filename, line=None, reason=reason))
 
     for directory, names, files in os.walk(top, onerror=failed):
-        names[:] = sorted(name for name in names if not name.startswith("."))
+        names[:] = sorted(name for name in names if not name.startswith(".") and os.path.join(directory, name) != own)
         for name in files:
             path = os.path.join(directory, name)
             if name.lower().endswith(ENDINGS) and not name.startswith(".") and os.path.isfile(path):
@@ -177,7 +182,8 @@ def _draft(domain: str, path: str, section: Section, known: dict[str, str]) -> D
     )
 
 
-def _write(session: Session, drafts: list[Draft], tally: _Tally, *, dry_run: bool) -> None:
+def _write(session: Session, given: list[Draft], tally: _Tally, *, dry_run: bool) -> None:
+    drafts = [draft for draft in given if not _is_refused(session, draft, tally)]
     if dry_run:
         for draft in drafts:
             if draft.id is None:
@@ -194,6 +200,16 @@ def _write(session: Session, drafts: list[Draft], tally: _Tally, *, dry_run: boo
             tally.written += 1
         else:
             tally.changed += 1
+
+
+def _is_refused(session: Session, draft: Draft, tally: _Tally) -> bool:
+    """Tell of a section that states what was rejected or erased; the others of its file go on."""
+    keys = value_keys(draft.title, draft.summary, draft.body)
+    for item in tombstones.active(session.runtime, draft.domain, list(keys)).values():
+        reason = f"it states what was {item['cause']} as {item['id']}: {item['reason']}"
+        tally.refused.append(Broken(path=draft.source[0].removeprefix("file:"), line=None, reason=reason))
+        return True
+    return False
 
 
 def _says_the_same(session: Session, draft: Draft) -> bool:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from amem_core.domain.entries import Entry
     from amem_core.domain.labels import Label
     from amem_core.domain.queries import ReadFilter
+    from amem_core.runtime import Runtime
     from amem_core.services.committing import Current
     from amem_core.session import Session
 
@@ -45,6 +46,15 @@ def held(session: Session, domain: str) -> str:
         message = f"there is no domain {domain} for this session"
         raise NotFoundError(message, hint=f"this session holds: {names}; add one with amem init --domain NAME")
     return domain
+
+
+def holds(runtime: Runtime, domain: str, id: str) -> bool:
+    """Return whether the record of ``domain`` has an entry of this id, in whatever status and whoever may read it."""
+    try:
+        runtime.store.read(domain, id)
+    except NotFoundError:
+        return False
+    return True
 
 
 def locate(session: Session, id: str) -> tuple[str, Current]:

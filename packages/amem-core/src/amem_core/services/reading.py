@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from amem_core.domain.entries import Entry
 from amem_core.domain.results import Reading
 from amem_core.errors import InvalidError, NotFoundError
+from amem_core.services.chains import head_of
 from amem_core.services.committing import Current
 from amem_core.services.fencing import fence_entry
 from amem_core.services.notices import notices_of
 from amem_core.services.reach import locate, may_read
+from amem_core.services.tombstones import rejection
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -34,16 +36,23 @@ def get(session: Session, id: str, *, version: int | None, as_of: datetime | Non
     if chosen is not current:
         may_read(session, chosen.entry, label)
     session.served([label])
-    notices = notices_of(chosen.entry, session.runtime.clock.now())
+    head = head_of(session.runtime, domain, chosen.entry) if chosen.entry.superseded_by else None
+    notices = (*notices_of(chosen.entry, session.runtime.clock.now(), head=head), *_rejected(chosen.entry))
     if chosen.entry.version != current.entry.version:
         notices = (f"this is version {chosen.entry.version}; the current one is {current.entry.version}", *notices)
     return Reading(
         entry=chosen.entry,
         digest=chosen.digest,
         current_version=current.entry.version,
+        head=head,
         fenced=fence_entry(chosen.entry, notices=notices),
         notices=notices,
     )
+
+
+def _rejected(entry: Entry) -> tuple[str, ...]:
+    item = rejection(entry)
+    return () if item is None else (f"{entry.id} was rejected: {item.get('reason', '')}",)
 
 
 def _by_number(session: Session, domain: str, current: Current, version: int) -> Current:

@@ -11,7 +11,7 @@ from amem_core.domain.labels import Label
 from amem_core.domain.results import Broken, Reindexed
 from amem_core.errors import FormatError, UnavailableError
 from amem_core.ports.store import Unreadable
-from amem_core.services import committing, relaying
+from amem_core.services import committing, relaying, tombstones
 from amem_core.services.reach import held
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ def _walk(
                 found.versions += 1
         found.entries += 1
         found.versions += 1
+        tombstones.follow(runtime, domain, current.entry)
         if current.digest not in reader.known:
             found.adopted.append(_adoption(current, reader.now))
         yield current

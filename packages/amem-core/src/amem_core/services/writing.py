@@ -13,7 +13,7 @@ from amem_core.domain.results import Written
 from amem_core.errors import ConflictError, InvalidError, NotFoundError
 from amem_core.services import committing
 from amem_core.services.committing import WRITTEN, Change, Current
-from amem_core.services.reach import held
+from amem_core.services.reach import held, holds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,6 +171,7 @@ def _plan(session: Session, draft: Draft, plan: _Plan) -> None:
     label = decide_write(session, draft.domain, draft.type, draft.label, None)
     now = session.runtime.clock.now()
     entry = new_entry(session, draft, label, now)
+    _check_origins(session, draft)
     olds = [_to_supersede(session, draft.domain, id, plan) for id in draft.supersedes]
     plan.waiting[len(plan.changes)] = len(plan.answers)
     plan.changes.append(Change(entry, WRITTEN, None, checked=True))
@@ -210,6 +211,8 @@ def _plan_version(session: Session, draft: Draft, plan: _Plan) -> None:
     fields.update(author=session.author, trust_tier=Tier.raw, verified=())
     entry = committing.next_version(current, session.runtime.clock.now(), **fields)
     check_entry(entry)
+    if draft.derived_from != current.entry.derived_from:
+        _check_origins(session, draft)
     plan.waiting[len(plan.changes)] = len(plan.answers)
     plan.changes.append(Change(entry, WRITTEN, current.digest, checked=True))
     plan.answers.append(
@@ -222,6 +225,14 @@ def _plan_version(session: Session, draft: Draft, plan: _Plan) -> None:
             notices=_raised(draft.label, label),
         )
     )
+
+
+def _check_origins(session: Session, draft: Draft) -> None:
+    """Refuse an origin that leads nowhere: a reader could not follow it, and a rejection could not reach what it made."""
+    for id in draft.derived_from:
+        if not any(holds(session.runtime, domain, id) for domain in sorted(session.readable.domains)):
+            message = f"it is derived from {id}, and there is no such entry"
+            raise NotFoundError(message, hint="search for the entry and copy its id, or leave derived_from out")
 
 
 def _own(session: Session, domain: str, id: str, plan: _Plan) -> Current:
@@ -238,10 +249,18 @@ def _own(session: Session, domain: str, id: str, plan: _Plan) -> Current:
     if not session.readable.allows(domain, current.entry.classification):
         raise NotFoundError(missing, hint="an entry changes inside its own domain; search for its id")
     if current.entry.status is not Status.active:
-        by = f" by {current.entry.superseded_by}" if current.entry.superseded_by else ""
-        message = f"{id} is {current.entry.status}{by}"
-        raise ConflictError(message, hint="write to its successor, or write a new entry")
+        raise _not_active(session, domain, current.entry)
     return current
+
+
+def _not_active(session: Session, domain: str, entry: Entry) -> ConflictError:
+    from amem_core.services.chains import head_of
+
+    head = head_of(session.runtime, domain, entry)
+    if head is None:
+        return ConflictError(f"{entry.id} is {entry.status}", hint="write a new entry")
+    message = f"{entry.id} is {entry.status} by {entry.superseded_by}"
+    return ConflictError(message, hint=f"write to {head}, which holds now, or write a new entry", head=head)
 
 
 def _to_supersede(session: Session, domain: str, id: str, plan: _Plan) -> Current:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -76,7 +77,18 @@ def _head(entry: Entry) -> str:
     }
     lines += [style(f"{name}: {line(value)}", "dim") for name, value in more.items() if value]
     lines += [style(f"source: {line(source)}", "dim") for source in entry.source]
+    lines += [style(f"verified: {line(_told(item, 'oracle', 'evidence'))}", "dim") for item in entry.verified]
+    for item in entry.rejected:
+        lines.append(style(f"rejected: {line(_told(item, 'reason'))}", "dim"))
+        if isinstance(lifted := item.get("lifted"), Mapping):
+            lines.append(style(f"lifted: {line(_told(lifted, 'reason'))}", "dim"))
     return "\n".join([*lines, "", line(entry.summary)])
+
+
+def _told(item: Mapping[str, Any], *names: str) -> str:
+    """Return an item of a list of records in a line: when, by whom, and what it names."""
+    said = ": ".join(str(item[name]) for name in names if item.get(name))
+    return f"{str(item.get('when', ''))[:10]} by {item.get('by', '?')}, {said}"
 
 
 def _open(value: object) -> str:

@@ -38,4 +38,5 @@ def command(ctx: click.Context, paths: tuple[str, ...], domain: str, dry_run: bo
             f" archived {done.archived}; unchanged {done.unchanged}"
         )
     output.broken(done.broken)
+    output.notices(f"{refused.path} was left out: {refused.reason}" for refused in done.refused)
     return 1 if done.broken else 0

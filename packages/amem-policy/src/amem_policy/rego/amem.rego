@@ -47,14 +47,17 @@ allowed_by := {
 	"complete": "holder-may",
 	"release": "holder-may",
 	"write": "holder-may",
+	"reject": "holder-may",
 	"file_task": "holder-may",
 	"export": "owner-may",
 	"import": "owner-may",
 	"reindex": "owner-may",
 	"erase": "owner-may",
+	"lift": "owner-may",
+	"verify": "owner-may",
 }
 
-seeing := {"read", "claim", "heartbeat", "complete", "release"}
+seeing := {"read", "claim", "heartbeat", "complete", "release", "reject"}
 
 refusals contains ["unknown-action", sprintf("%v is not an action that the policy knows", [input.action])] if {
 	not allowed_by[input.action]

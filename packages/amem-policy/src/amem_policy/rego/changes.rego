@@ -1,11 +1,11 @@
-# The built-in policy, second part: writing, what leaves and what comes in, and what is forgotten.
+# The built-in policy, second part: writing, correcting, what leaves and what comes in, and what is forgotten.
 package amem
 
 import rego.v1
 
 writing := {"write", "file_task"}
 
-owners_alone := {"export", "import", "reindex", "erase"}
+owners_alone := {"export", "import", "reindex", "erase", "lift", "verify"}
 
 refusals contains ["owner-only", sprintf("only the owner may %v", [input.action])] if {
 	input.action in owners_alone
@@ -82,6 +82,19 @@ default ordinary_type := false
 ordinary_type if {
 	is_string(input.resource.type)
 	input.resource.type != "policy"
+}
+
+# ---- correcting -----------------------------------------------------------------------------------
+
+# A session takes back what nobody has vouched for; what a person approved, a person takes back.
+default rejected_tier := "none"
+
+rejected_tier := input.resource.tier
+
+refusals contains ["verified-entry", "it would reject a verified entry, which only the owner may"] if {
+	input.action == "reject"
+	kind != "owner"
+	not rejected_tier in {"raw", "curated"}
 }
 
 # ---- what leaves and what comes in ----------------------------------------------------------------

@@ -1,0 +1,262 @@
+"""Correction: a value that is rejected and stays so, the lifting of that, and verification."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from amem_core.domain.labels import Status, Tier
+from amem_core.domain.names import check_author, check_entry_id
+from amem_core.domain.results import Lifted, Rejected, Verified
+from amem_core.errors import ConflictError, InvalidError, NotFoundError
+from amem_core.services import citing, committing, tombstones
+from amem_core.services.committing import Change, Current
+from amem_core.services.reach import locate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from amem_core.domain.entries import Entry
+    from amem_core.ports.log import LogWriter
+    from amem_core.session import Session
+
+REJECTED = "entry.rejected"
+LIFTED = "entry.lifted"
+VERIFIED = "entry.verified"
+ORACLES = ("ci", "data", "human", "source")
+
+
+def reject(session: Session, id: str, *, reason: str) -> Rejected:
+    """Reject the value that an entry states; see ``Session.reject``."""
+    reason = _said(reason, "reason", "say why the value does not hold: whoever states it again is told")
+    domain, seen = locate(session, id)
+    session.decide("reject", _facts(seen.entry))
+    runtime = session.runtime
+    with runtime.log.writer(domain) as writer:
+        committing.settle(runtime, domain, writer)
+        current = committing.load(runtime, domain, seen.entry.id)
+        _check_rejectable(current.entry)
+        now = runtime.clock.now()
+        item = _item(now, session.author, reason=reason, status=str(current.entry.status))
+        # What was superseded stays so: its chain leads on. Everything else is served no more.
+        status = Status.superseded if current.entry.status is Status.superseded else Status.demoted
+        entry = committing.next_version(current, now, status=status, rejected=(*current.entry.rejected, item))
+        flags = citing.flagged_changes(citing.derived(runtime, domain, entry.id), now)
+        changes = [Change(entry, REJECTED, current.digest), *flags]
+        digests, notices = committing.commit(runtime, domain, writer, changes, actor=session.author)
+    return Rejected(
+        id=entry.id,
+        version=entry.version,
+        domain=domain,
+        digest=digests[0],
+        reason=reason,
+        values=tombstones.keys_of(entry),
+        flagged=tuple(change.entry.id for change in flags),
+        notices=tuple(notices),
+    )
+
+
+def lift(session: Session, id: str, *, reason: str) -> Lifted:
+    """Lift a rejection or an erasure's hold on its values; see ``Session.lift``."""
+    reason = _said(reason, "reason", "say why the value may be stated again")
+    id = check_entry_id(id)
+    domain, seen = _of_the_record(session, id)
+    session.decide("lift", _facts(seen.entry))
+    runtime = session.runtime
+    with runtime.log.writer(domain) as writer:
+        committing.settle(runtime, domain, writer)
+        current = committing.load(runtime, domain, id)
+        if current.entry.status is Status.erased:
+            return _lift_erased(session, current, reason, writer)
+        item = tombstones.rejection(current.entry)
+        if item is None:
+            message = f"{id} is not rejected"
+            raise ConflictError(message, hint="amem get shows an entry's rejections; only what is rejected is lifted")
+        now = runtime.clock.now()
+        lifted = {**item, "lifted": _item(now, session.author, reason=reason)}
+        entry = committing.next_version(
+            current, now, status=_status_before(current.entry, item), rejected=(*current.entry.rejected[:-1], lifted)
+        )
+        changes = [Change(entry, LIFTED, current.digest)]
+        digests, notices = committing.commit(runtime, domain, writer, changes, actor=session.author)
+    return Lifted(
+        id=id,
+        version=entry.version,
+        domain=domain,
+        digest=digests[0],
+        status=entry.status,
+        values=tombstones.keys_of(entry),
+        notices=tuple(notices),
+    )
+
+
+def verify(session: Session, id: str, *, oracle: str, evidence: str, by: str) -> Verified:
+    """Record that somebody has checked an entry against something outside; see ``Session.verify``."""
+    if oracle not in ORACLES:
+        message = f"{oracle!r} is no oracle that can verify"
+        raise InvalidError(message, hint=f"one of: {', '.join(ORACLES)}; what a model thinks is none")
+    evidence = _said(evidence, "evidence", "name what was seen: a run, a query and its answer, a page, a ruling")
+    by = _verifier(by)
+    domain, seen = locate(session, id)
+    session.decide("verify", {**_facts(seen.entry), "oracle": oracle, "by": by})
+    runtime = session.runtime
+    with runtime.log.writer(domain) as writer:
+        committing.settle(runtime, domain, writer)
+        current = committing.load(runtime, domain, seen.entry.id)
+        if current.entry.status is not Status.active:
+            message = f"{current.entry.id} is {current.entry.status}"
+            raise ConflictError(message, hint="only what is active is verified")
+        _check_not_asserted_by(session, current, by)
+        now = runtime.clock.now()
+        item = _item(now, by, oracle=oracle, evidence=evidence)
+        entry = committing.next_version(
+            current, now, trust_tier=Tier.verified, verified=(*current.entry.verified, item)
+        )
+        changes = [Change(entry, VERIFIED, current.digest)]
+        digests, notices = committing.commit(runtime, domain, writer, changes, actor=session.author)
+    return Verified(
+        id=entry.id,
+        version=entry.version,
+        domain=domain,
+        digest=digests[0],
+        oracle=oracle,
+        by=by,
+        verifications=len(entry.verified),
+        notices=tuple(notices),
+    )
+
+
+def _facts(entry: Entry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "domain": entry.domain,
+        "author": entry.author,
+        "label": str(entry.classification),
+        "tier": str(entry.trust_tier),
+        "status": str(entry.status),
+    }
+
+
+def _said(text: str, field: str, hint: str) -> str:
+    from amem_core.format.checks import clean_text
+
+    cleaned = clean_text(text, field)
+    if not cleaned.strip():
+        message = f"there is no {field}"
+        raise InvalidError(message, hint=hint, field=field)
+    return cleaned
+
+
+def _item(now: datetime, by: str, **facts: str) -> dict[str, Any]:
+    return {"when": now.isoformat(timespec="microseconds").replace("+00:00", "Z"), "by": by, **facts}
+
+
+def _check_rejectable(entry: Entry) -> None:
+    item = tombstones.rejection(entry)
+    if item is not None:
+        message = f"{entry.id} is rejected already: {item.get('reason', '')}"
+        raise ConflictError(message, hint=f"to take that back: amem lift {entry.id} --reason …")
+    if entry.status is Status.erased:
+        message = f"{entry.id} is erased"
+        raise ConflictError(message, hint="what was erased does not come back; its values are refused already")
+
+
+def _status_before(entry: Entry, item: Mapping[str, Any]) -> Status:
+    """Return the status that an entry had when it was rejected; one that was superseded meanwhile stays so."""
+    if entry.superseded_by is not None:
+        return Status.superseded
+    try:
+        before = Status(str(item.get("status", Status.active)))
+    except ValueError:
+        return Status.active
+    return Status.active if before in {Status.erased, Status.demoted} else before
+
+
+def _of_the_record(session: Session, id: str) -> tuple[str, Current]:
+    """Return the domain and the current version of an entry, an erased one too, which nobody reads."""
+    for domain in sorted(session.readable.domains):
+        try:
+            current = committing.load(session.runtime, domain, id)
+        except NotFoundError:
+            continue
+        if session.readable.allows(domain, current.entry.classification):
+            return domain, current
+    message = f"there is no entry {id}"
+    raise NotFoundError(message, hint="the refusal of a write names the id that was rejected")
+
+
+def _lift_erased(session: Session, current: Current, reason: str, writer: LogWriter) -> Lifted:
+    """Let the values of an erased entry be stated again. Its text does not come back."""
+    from amem_core.domain.events import NewEvent
+    from amem_core.services.erase import receipts
+
+    runtime, entry = session.runtime, current.entry
+    receipt = receipts(session, entry.domain).get(entry.id)
+    if receipt is None or not receipt.get("values") or receipt.get("lifted"):
+        message = f"nothing of {entry.id} is refused" if not receipt else f"what {entry.id} stated is not refused"
+        raise ConflictError(message, hint="write it; amem receipt show names what an erasure holds back")
+    now = runtime.clock.now()
+    receipt["lifted"] = _item(now, session.author, reason=reason)
+    data = json.dumps(receipt, indent=2, ensure_ascii=False).encode() + b"\n"
+    runtime.store.save_mark(entry.domain, "erasures", entry.id, data)
+    facts = {"version": entry.version, "digest": current.digest}
+    writer.append([NewEvent(LIFTED, entry.id, session.author, now, facts)])
+    tombstones.project_erased(runtime, entry.domain, receipt)
+    runtime.index.apply(entry.domain, [], through=writer.head)
+    return Lifted(
+        id=entry.id,
+        version=entry.version,
+        domain=entry.domain,
+        digest=current.digest,
+        status=entry.status,
+        values=tuple(receipt["values"]),
+        notices=(f"{entry.id} stays erased; what it stated may be written again",),
+    )
+
+
+def _verifier(by: str) -> str:
+    """Return the name of who verified.
+
+    Raises:
+        InvalidError: there is none, or it is an agent's: no agent verifies on its own authority.
+    """
+    by = _said(by, "by", "name the person, or the run, that stands behind it")
+    surface = by.strip().casefold()
+    if surface == "librarian" or surface.startswith(("session:", "tap:")):
+        message = f"{by} is an agent, and no agent verifies on its own authority"
+        raise InvalidError(message, hint="name the person who checked it", field="by")
+    return by
+
+
+def _check_not_asserted_by(session: Session, current: Current, by: str) -> None:
+    """Refuse a verifier who wrote the text that is verified, in the version in which it was first said or any since."""
+    asserted = {current.entry.author, *_authors_of_the_text(session, current.entry)}
+    if any(_same_name(author, by) for author in asserted):
+        message = f"{by} asserted {current.entry.id} and cannot verify it"
+        raise InvalidError(message, hint="somebody else checks it, and is named", field="by")
+
+
+def _authors_of_the_text(session: Session, entry: Entry) -> set[str]:
+    from amem_core.format.entry import parse
+
+    store = session.runtime.store
+    authors = set()
+    for number in reversed(store.earlier_versions(entry.domain, entry.id)):
+        data = store.read(entry.domain, entry.id, number)
+        earlier = parse(
+            data,
+            domain=entry.domain,
+            id=entry.id,
+            fallback_time=entry.created,
+            fallback_label=entry.classification,
+        )
+        if (earlier.title, earlier.summary, earlier.body) != (entry.title, entry.summary, entry.body):
+            break
+        authors.add(earlier.author)
+    return authors
+
+
+def _same_name(author: str, by: str) -> bool:
+    names = {check_author(author).casefold(), author.partition(":")[2].casefold()}
+    return by.strip().casefold() in names - {""}

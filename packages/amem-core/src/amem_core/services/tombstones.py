@@ -1,0 +1,180 @@
+"""Values that may not come back: the gate that every write passes, and the marks that it asks.
+
+An entry that was rejected says so itself (its field ``rejected``), and a receipt names the values that
+went with an erasure. The marks of kind ``tombstones`` are a projection of both by the value's key, so
+that a write asks for one or two keys and not for every rejection that there ever was.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from amem_core.domain.labels import Status
+from amem_core.domain.values import value_keys
+from amem_core.errors import ConflictError, CorruptionError, FormatError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from amem_core.domain.entries import Entry
+    from amem_core.runtime import Runtime
+
+FORMAT = "durable-memory/tombstone/0"
+KIND: Final = "tombstones"
+_ITEM = frozenset({"id", "label", "cause", "reason", "by", "when", "lifted"})
+
+
+def keys_of(entry: Entry) -> tuple[str, ...]:
+    """Return the keys of the value that an entry states."""
+    return value_keys(entry.title, entry.summary, entry.body)
+
+
+def rejection(entry: Entry) -> Mapping[str, Any] | None:
+    """Return the item by which an entry is rejected now, None when it is not, or not any more."""
+    last = entry.rejected[-1] if entry.rejected else None
+    return None if last is None or last.get("lifted") else last
+
+
+def refuse_rejected(runtime: Runtime, domain: str, entries: Iterable[Entry]) -> None:
+    """Refuse entries that state a value which was rejected or erased, or that are derived from one that was rejected.
+
+    Raises:
+        ConflictError: the message says why the value was refused and how that is lifted.
+    """
+    stating = list(entries)
+    keys = {key: entry for entry in stating for key in keys_of(entry)}
+    for key, mark in active(runtime, domain, list(keys)).items():
+        raise _refused(keys[key].title, mark)
+    for entry in stating:
+        for id in entry.derived_from:
+            _refuse_derived(runtime, domain, entry, id)
+
+
+def active(runtime: Runtime, domain: str, keys: list[str]) -> dict[str, dict[str, Any]]:
+    """Return, of the tombstones of these keys, the first item of each that nobody has lifted."""
+    found = {}
+    for key, data in runtime.store.marks_of(domain, KIND, keys).items():
+        item = next((item for item in parsed(domain, key, data)["items"] if not item["lifted"]), None)
+        if item is not None:
+            found[key] = item
+    return found
+
+
+def parsed(domain: str, key: str, data: bytes) -> dict[str, Any]:
+    """Return what a tombstone says: its value's key and an item for each entry that closed it.
+
+    Raises:
+        CorruptionError: it cannot be read. It refuses its value all the same.
+    """
+    try:
+        mark: dict[str, Any] = json.loads(data)
+        fault = _fault(key, mark)
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        fault = f"it is not in its form: {exc}"
+    if fault:
+        message = f"the tombstone {key} in {domain} cannot be read: {fault}"
+        raise CorruptionError(message, hint="amem fsck --repair makes it again from the record")
+    return mark
+
+
+def _fault(key: str, mark: Mapping[str, Any]) -> str:
+    if mark["format"] != FORMAT or mark["value"] != key:
+        return f"it has the format {mark['format']!r} and is of {mark['value']!r}"
+    if any(_ITEM - item.keys() for item in mark["items"]):
+        return f"an item lacks one of {', '.join(sorted(_ITEM))}"
+    return ""
+
+
+def follow(runtime: Runtime, domain: str, entry: Entry) -> None:
+    """Make the tombstones say what an entry's rejections, or the receipt of its erasure, say. It may be done again."""
+    if entry.status is Status.erased:
+        data = runtime.store.marks_of(domain, "erasures", [entry.id]).get(entry.id)
+        if data is not None:
+            project_erased(runtime, domain, json.loads(data))
+    else:
+        project(runtime, domain, entry)
+
+
+def project(runtime: Runtime, domain: str, entry: Entry) -> None:
+    """Make the tombstones say what an entry's ``rejected`` says last. Doing it again changes nothing."""
+    if not entry.rejected:
+        return
+    last = entry.rejected[-1]
+    item = {
+        "id": entry.id,
+        "label": str(entry.classification),
+        "cause": "rejected",
+        "reason": str(last.get("reason", "")),
+        "by": str(last.get("by", "")),
+        "when": str(last.get("when", "")),
+        "lifted": last.get("lifted") or None,
+    }
+    add(runtime, domain, keys_of(entry), item)
+
+
+def project_erased(runtime: Runtime, domain: str, receipt: Mapping[str, Any]) -> None:
+    """Make the tombstones say what a receipt says of its values. Doing it again changes nothing."""
+    item = {
+        "id": receipt["id"],
+        "label": receipt.get("label", "restricted"),
+        "cause": "erased",
+        "reason": receipt["reason"],
+        "by": receipt["by"],
+        "when": receipt["time"],
+        "lifted": receipt.get("lifted"),
+    }
+    add(runtime, domain, receipt.get("values", ()), item)
+
+
+def add(runtime: Runtime, domain: str, keys: Sequence[str], item: Mapping[str, Any]) -> None:
+    """Put ``item`` into the tombstones of these keys, in place of what the same entry said there before.
+
+    An entry's erasure takes the place of its rejection, and no rejection that of an erasure.
+    """
+    before = runtime.store.marks_of(domain, KIND, keys)
+    for key in keys:
+        items = _items(domain, key, before.get(key))
+        kept = [old for old in items if old["id"] != item["id"]]
+        own = next((old for old in items if old["id"] == item["id"]), None)
+        if own is not None and own["cause"] == "erased" and item["cause"] != "erased":
+            continue
+        merged = sorted([*kept, dict(item)], key=lambda each: str(each["id"]))
+        mark = {"format": FORMAT, "value": key, "domain": domain, "items": merged}
+        data = json.dumps(mark, indent=2, ensure_ascii=False, default=str).encode() + b"\n"
+        if data != before.get(key):
+            runtime.store.save_mark(domain, KIND, key, data)
+
+
+def _items(domain: str, key: str, data: bytes | None) -> list[dict[str, Any]]:
+    """Return the items of a tombstone; one that cannot be read is made anew from the record, item by item."""
+    if data is None:
+        return []
+    try:
+        items: list[dict[str, Any]] = parsed(domain, key, data)["items"]
+    except CorruptionError:
+        return []
+    return items
+
+
+def _refused(title: str, mark: Mapping[str, Any]) -> ConflictError:
+    if mark["cause"] == "erased":
+        message = f"{title!r} states what was erased as {mark['id']} ({mark['reason']}), and does not come back"
+    else:
+        message = f"{title!r} states what was rejected as {mark['id']}: {mark['reason']}"
+    return ConflictError(
+        message, hint=f"if it is to be stated again, the owner lifts that: amem lift {mark['id']} --reason …"
+    )
+
+
+def _refuse_derived(runtime: Runtime, domain: str, entry: Entry, id: str) -> None:
+    from amem_core.services.committing import load
+
+    try:
+        origin = load(runtime, domain, id).entry
+    except (NotFoundError, FormatError):
+        return
+    item = rejection(origin)
+    if item is not None:
+        message = f"{entry.title!r} is derived from {id}, which was rejected: {item.get('reason', '')}"
+        raise ConflictError(message, hint=f"derive it from what holds, or: amem lift {id} --reason …")
