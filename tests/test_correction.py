@@ -17,6 +17,7 @@ from amem_core.errors import ConflictError, DeniedError, InvalidError, NotFoundE
 
 WRONG = "The staging box listens on port 8080, behind the proxy."
 MOST_STEPS = 200
+LINE = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=40)
 
 
 def fact(title="Port", body=WRONG, **fields):
@@ -51,7 +52,7 @@ def test_a_rejected_value_is_served_no_more_and_refused_with_its_reason(owner):
         WRONG.upper(),
         "  The  staging box\n listens on\tport 8080, behind the proxy. ",
         "\u200bThe sta\u00adging box listens on port 8080, behind the proxy.\ufeff",
-        "Ｔｈｅ ｓｔａｇｉｎｇ ｂｏｘ listens on port ８０８０, behind the proxy.",
+        "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in WRONG),
     ],
 )
 @pytest.mark.parametrize("title", ["Port", "pOrT ", "Where it listens"])
@@ -200,7 +201,7 @@ def test_a_superseded_entry_that_is_rejected_stays_superseded(owner):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=60))
+@given(LINE.filter(str.strip), LINE)
 def test_another_value_is_never_refused_for_a_rejected_one(tmp_path_factory, title, body):
     root = tmp_path_factory.mktemp("root") / "r"
     Memory.init(root, domain="notes")
@@ -209,9 +210,7 @@ def test_another_value_is_never_refused_for_a_rejected_one(tmp_path_factory, tit
         try:
             session.write(fact(title, body))
         except ConflictError:
-            assert (normalised(title), normalised(body)) == ("port", "version 14")
-        except InvalidError:
-            pass  # What can be no text is another rule's.
+            assert (normalised(title), normalised(body or title)) == ("port", "version 14")
 
 
 # -- verification -------------------------------------------------------------------------------------
