@@ -43,7 +43,7 @@ def test_a_result_becomes_an_object_with_words_for_scales_and_z_for_utc():
     assert found["entry"]["created"] == "2026-01-01T12:00:00Z"
     assert found["entry"]["tags"] == ["a", "b"]
     assert found["entry"]["valid_from"] is None
-    assert list(found) == ["entry", "digest", "current_version", "fenced", "head", "notices"]
+    assert list(found) == ["entry", "digest", "current_version", "fenced", "head", "masks", "notices"]
 
 
 def test_dates_and_given_offsets_are_kept():

@@ -49,6 +49,8 @@ REQUIREMENTS: list[Requirement] = [
     _requirement("as-of:higher-label", _PORT, "an earlier version carries the higher label"),
     _requirement("valid-at:span", _PORT, "an entry is true from its beginning up to its end"),
     _requirement("valid-at:with-as-of", _PORT, "as_of and valid_at combine"),
+    _requirement("valid-at:ended", _PORT, "what was superseded because it ended answers for the time when it held"),
+    _requirement("find:as-of", f"{_PORT}.find", "find gives the version that was known at an instant"),
     _requirement("times:by-instant", "case: timestamps", "order is by instant, whatever the offset"),
     _requirement("times:kept", "case: timestamps", "a span is answered as it was given"),
     _requirement("select:order", f"{_PORT}.select", "a listing is ordered by creation and id, or by id"),

@@ -152,6 +152,9 @@ class Session:
         ``limit`` is 1 to 100. ``depth`` is ``summaries`` or ``sections``. ``filter`` is an
         expression such as ``type = decision and tag in (a, b) and created >= 2026-01-01``. Text
         with no word in it finds nothing and says so. The session's label rises to that of the hits.
+
+        ``as_of`` answers from what was known then, with the trust that it had then; ``valid_at``
+        from what was true in the world then; both, from what was believed at the one time of the other.
         """
         from amem_core.services.search import search
 
@@ -167,15 +170,23 @@ class Session:
             valid_at=valid_at,
         )
 
-    def get(self, id: str, *, version: int | None = None, as_of: datetime | None = None) -> Reading:
-        """Read one entry, whole: its current version, an earlier one, or the one that was current at ``as_of``.
+    def get(
+        self,
+        id: str,
+        *,
+        version: int | None = None,
+        as_of: datetime | None = None,
+        valid_at: datetime | None = None,
+    ) -> Reading:
+        """Read one entry, whole: its current version, an earlier one, or the one that was known at ``as_of``.
 
         Raises:
-            NotFoundError: there is no such entry or version, or not for this session.
+            NotFoundError: there is no such entry or version, or not for this session, or what it
+                says is not true at ``valid_at``.
         """
         from amem_core.services.reading import get
 
-        return get(self, id, version=version, as_of=as_of)
+        return get(self, id, version=version, as_of=as_of, valid_at=valid_at)
 
     def write(self, draft: Draft) -> Written:
         """Write one entry or one new version of it; durable and visible to search on return.
@@ -235,18 +246,25 @@ class Session:
         return verify(self, id, oracle=oracle, evidence=evidence, by=by)
 
     def recall(
-        self, question: str, *, budget: int = DEFAULT_BUDGET, domain: str | None = None, limit: int = 20
+        self,
+        question: str,
+        *,
+        budget: int = DEFAULT_BUDGET,
+        domain: str | None = None,
+        limit: int = 20,
+        as_of: datetime | None = None,
+        valid_at: datetime | None = None,
     ) -> Pack:
         """Return the top hits' text inside ``budget`` tokens (100 to 100,000), fenced as data."""
         from amem_core.services.recall import recall
 
-        return recall(self, question, budget=budget, domain=domain, limit=limit)
+        return recall(self, question, budget=budget, domain=domain, limit=limit, as_of=as_of, valid_at=valid_at)
 
-    def t0(self, *, domain: str | None = None) -> T0:
-        """Return what a fresh session reads first."""
+    def t0(self, *, domain: str | None = None, as_of: datetime | None = None, valid_at: datetime | None = None) -> T0:
+        """Return what a fresh session reads first, or would have read first at ``as_of``."""
         from amem_core.services.t0 import t0
 
-        return t0(self, domain=domain)
+        return t0(self, domain=domain, as_of=as_of, valid_at=valid_at)
 
     # -- the ledger -------------------------------------------------------------------------------
 

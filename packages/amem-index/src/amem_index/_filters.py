@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from amem_core.domain.labels import Label
+from amem_core.domain.labels import Label, Status
 from amem_index._rows import line, micros, start
 from amem_index.analysis import clean
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from amem_core.domain.queries import Conditions, ReadFilter
 
+ONLY_ACTIVE = (Status.active,)
 _ONE_DOMAIN = "d.shard = (SELECT number FROM shard WHERE domain = ? AND state = 1) AND d.shown <= ?"
 _DOMAINS = (
     "(d.shown <= ? AND d.shard IN (SELECT number FROM shard WHERE state = 1"
@@ -63,8 +64,8 @@ def filter_of(
     found = Filter()
     if not _readable(found, readable, conditions.highest_label):
         return None
-    _known(found, as_of)
-    found.one_of("d.status", [status.value for status in conditions.statuses])
+    known(found, as_of)
+    _in_status(found, conditions, valid_at)
     found.one_of("d.type", conditions.types)
     found.one_of("d.tier", [int(tier) for tier in conditions.tiers])
     found.one_of("d.author", conditions.authors)
@@ -92,6 +93,13 @@ def filter_of(
     return found
 
 
+def _in_status(found: Filter, conditions: Conditions, valid_at: datetime | None) -> None:
+    if valid_at is not None and conditions.statuses == ONLY_ACTIVE:
+        found.add("(d.status = 'active' OR (d.status = 'superseded' AND d.valid_until IS NOT NULL))")
+    else:
+        found.one_of("d.status", [status.value for status in conditions.statuses])
+
+
 def _readable(found: Filter, readable: ReadFilter, highest: Label | None) -> bool:
     ceilings: dict[int, list[str]] = {}
     for domain, label in readable.domains.items():
@@ -110,7 +118,8 @@ def _readable(found: Filter, readable: ReadFilter, highest: Label | None) -> boo
     return True
 
 
-def _known(found: Filter, as_of: datetime | None) -> None:
+def known(found: Filter, as_of: datetime | None) -> None:
+    """Demand the version that was known at ``as_of``, or the newest."""
     if as_of is None:
         found.add("d.known_until IS NULL")
         return

@@ -16,7 +16,7 @@ from amem_core.errors import InvalidError
 from amem_core.ports.index import IndexCapabilities
 from amem_index import _writing
 from amem_index._database import DamagedError, Database
-from amem_index._filters import Filter, filter_of
+from amem_index._filters import ONLY_ACTIVE, Filter, filter_of, known
 from amem_index._rows import HIT_COLUMNS, hit
 from amem_index.analysis import clean, expressions
 from amem_index.config import check_settings
@@ -36,7 +36,6 @@ _PURGE_WAIT_MS = 1000
 _NO_WAIT = 10.0 * 365 * 24 * 3600
 _ORDERS = {"newest": "d.created DESC, d.id DESC", "oldest": "d.created, d.id", "id": "d.id"}
 _UNINDEXED = {order: by.replace("d.", "+d.") for order, by in _ORDERS.items()}
-_ONLY_ACTIVE = (Status.active,)
 _STEP = 1e-9
 
 
@@ -157,14 +156,17 @@ class SqliteIndex:
             rows = connection.execute(statement, (*where.values, min(limit, _MOST))).fetchall()
         return [hit(row) for row in rows]
 
-    def find(self, id: str) -> Hit | None:
+    def find(self, id: str, *, as_of: datetime | None = None) -> Hit | None:
         """See ``Index.find``."""
+        where = Filter()
+        where.add("d.shard IN (SELECT number FROM shard WHERE state = 1) AND d.id = ?", clean(id))
+        known(where, as_of)
+        statement = (
+            f"SELECT {HIT_COLUMNS} FROM doc d WHERE {where.sql}"  # noqa: S608  (bound)
+            " ORDER BY d.version DESC, d.known_from DESC LIMIT 1"
+        )
         with self._database.connection() as connection:
-            row = connection.execute(
-                f"SELECT {HIT_COLUMNS} FROM doc d WHERE d.shard IN (SELECT number FROM shard WHERE state = 1)"  # noqa: S608  (constants)
-                " AND d.id = ? AND d.known_until IS NULL ORDER BY d.version DESC, d.known_from DESC LIMIT 1",
-                (clean(id),),
-            ).fetchone()
+            row = connection.execute(statement, where.values).fetchone()
         return None if row is None else hit(row)
 
     def close(self) -> None:
@@ -223,9 +225,9 @@ def _check_domain(domain: str, documents: Sequence[Document]) -> None:
 
 def _tables(query: Query) -> tuple[str, ...]:
     """Return which tables of words can hold an answer."""
-    if query.as_of is not None:
+    if query.as_of is not None or query.valid_at is not None:
         return ("live", "rest")
-    if query.conditions.statuses == _ONLY_ACTIVE:
+    if query.conditions.statuses == ONLY_ACTIVE:
         return ("live",)
     if query.conditions.statuses and Status.active not in query.conditions.statuses:
         return ("rest",)

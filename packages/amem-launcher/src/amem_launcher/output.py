@@ -78,6 +78,12 @@ def say(text: str) -> None:
     _send(sys.stderr, f"{shown(text)}\n")
 
 
+def masks(ran: Iterable[str]) -> None:
+    """Say which clocks an answer went by."""
+    for mask in ran:
+        say(f"answered {mask}")
+
+
 def notices(sentences: Iterable[str]) -> None:
     """Print what a reader must be told, a line each, on stderr."""
     for sentence in sentences:

@@ -110,6 +110,16 @@ def _complete_id(ctx: click.Context, _: click.Parameter, incomplete: str) -> lis
     return ids(ctx, incomplete)
 
 
+def clock_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--as-of`` and ``--valid-at``, the two clocks of every answer."""
+    command = click.option("--valid-at", metavar="TIME", type=Time(), help="From what was true in the world then.")(
+        command
+    )
+    return click.option("--as-of", metavar="TIME", type=Time(), help="From what was known then, as it stood then.")(
+        command
+    )
+
+
 def domain_option(purpose: str, *, required: bool = False, multiple: bool = False) -> Callable[[Any], Any]:
     """Return ``--domain``, completed from what is there."""
     return click.option(

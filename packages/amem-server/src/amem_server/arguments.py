@@ -84,6 +84,12 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+AsOf = Annotated[Moment, _text_schema("Answer from what was known at this time (RFC 3339 with offset, or a date).")]
+ValidAt = Annotated[
+    Moment, _text_schema("Answer from what was true in the world at this time (RFC 3339 with offset, or a date).")
+]
+
+
 class Search(Arguments):
     """Arguments of ``search``."""
 
@@ -105,12 +111,8 @@ class Search(Arguments):
         Literal["summaries", "sections"],
         Field(description="summaries for cards, sections for the passages that answer as well."),
     ] = "summaries"
-    as_of: Annotated[
-        Moment, _text_schema("Answer from what was known at this time (RFC 3339 with offset, or a date).")
-    ] = None
-    valid_at: Annotated[
-        Moment, _text_schema("Answer from what was true in the world at this time (RFC 3339 with offset, or a date).")
-    ] = None
+    as_of: AsOf = None
+    valid_at: ValidAt = None
 
 
 class Get(Arguments):
@@ -118,9 +120,8 @@ class Get(Arguments):
 
     id: Annotated[EntryId, Field(description="The entry's id, as in mem-01k.... Ids come from search, recall and t0.")]
     version: Annotated[int | None, Field(ge=1, description="An earlier version. Leave it out for the current.")] = None
-    as_of: Annotated[
-        Moment, _text_schema("The version that was current at this time (RFC 3339 with offset, or a date).")
-    ] = None
+    as_of: AsOf = None
+    valid_at: ValidAt = None
 
 
 class Reject(Arguments):
@@ -194,12 +195,16 @@ class Recall(Arguments):
     budget: Annotated[int, Field(ge=100, le=100_000, description="The most tokens that the answer may take.")] = 1500
     domain: Domain = None
     limit: Annotated[int, Field(ge=1, le=100, description="The most entries to consider.")] = 20
+    as_of: AsOf = None
+    valid_at: ValidAt = None
 
 
 class FirstRead(Arguments):
     """Arguments of ``t0``."""
 
     domain: Domain = None
+    as_of: AsOf = None
+    valid_at: ValidAt = None
 
 
 class CreateTask(Arguments):

@@ -71,6 +71,7 @@ class Read(TypedDict):
     digest: str
     supersedes: list[str]
     derived_from: list[str]
+    masks: list[str]
     notices: list[str]
     text: str
     confidence: NotRequired[float]
@@ -113,6 +114,7 @@ class Recalled(TypedDict):
     budget: int
     entries: list[str]
     left_out: list[str]
+    masks: list[str]
     notices: list[str]
 
 
@@ -126,6 +128,7 @@ class First(TypedDict):
     decisions: list[str]
     pointers: list[str]
     cut: int
+    masks: list[str]
 
 
 class TaskState(TypedDict):
@@ -193,6 +196,7 @@ def read(reading: Reading) -> dict[str, Any]:
         "digest": reading.digest,
         "supersedes": list(entry.supersedes),
         "derived_from": list(entry.derived_from),
+        "masks": list(reading.masks),
         "notices": list(reading.notices),
         "text": "\n".join([reading.fenced, *_fields(entry)]),
         **_dates(entry),
@@ -237,6 +241,7 @@ def recalled(pack: Pack) -> dict[str, Any]:
         "budget": pack.budget,
         "entries": _ids(pack.hits),
         "left_out": _ids(pack.left_out),
+        "masks": list(pack.masks),
         "notices": list(pack.notices),
     }
 
@@ -251,6 +256,7 @@ def first(answer: T0) -> dict[str, Any]:
         "decisions": _ids(answer.decisions),
         "pointers": _ids(answer.pointers),
         "cut": answer.cut,
+        "masks": list(answer.masks),
     }
 
 

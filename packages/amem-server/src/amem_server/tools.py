@@ -92,7 +92,7 @@ def _search(session: Session, asked: take.Search) -> Answer:
 
 
 def _get(session: Session, asked: take.Get) -> Answer:
-    answer = give.read(session.get(asked.id, version=asked.version, as_of=asked.as_of))
+    answer = give.read(session.get(asked.id, version=asked.version, as_of=asked.as_of, valid_at=asked.valid_at))
     return answer["text"], answer
 
 
@@ -129,12 +129,19 @@ def _reject(session: Session, asked: take.Reject) -> Answer:
 
 
 def _recall(session: Session, asked: take.Recall) -> Answer:
-    pack = session.recall(asked.question, budget=asked.budget, domain=asked.domain, limit=asked.limit)
+    pack = session.recall(
+        asked.question,
+        budget=asked.budget,
+        domain=asked.domain,
+        limit=asked.limit,
+        as_of=asked.as_of,
+        valid_at=asked.valid_at,
+    )
     return _noted(pack.text, pack.notices) or "searched, and found nothing", give.recalled(pack)
 
 
 def _t0(session: Session, asked: take.FirstRead) -> Answer:
-    answer = session.t0(domain=asked.domain)
+    answer = session.t0(domain=asked.domain, as_of=asked.as_of, valid_at=asked.valid_at)
     return answer.text, give.first(answer)
 
 

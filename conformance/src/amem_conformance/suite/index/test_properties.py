@@ -97,7 +97,8 @@ def test_listings_and_searches_answer_as_the_obvious_index_does(
                 listing = index.select(readable, only, order=order, as_of=as_of, valid_at=valid_at)
                 assert listing == obvious.select(readable, only, order=order, as_of=as_of, valid_at=valid_at)
         for number in range(6):
-            assert index.find(f"mem-n{number}") == obvious.find(f"mem-n{number}")
+            for moment in (None, *(as_of for *_, as_of, _ in asked if as_of is not None)):
+                assert index.find(f"mem-n{number}", as_of=moment) == obvious.find(f"mem-n{number}", as_of=moment)
 
 
 @pytest.mark.requirement("index:property:rebuild-as-writes")

@@ -76,6 +76,29 @@ def test_an_earlier_version_keeps_its_own_label_when_the_newest_was_lowered(back
     assert ask(backend, "walrus", OPEN, as_of=day(1)) == []
 
 
+@pytest.mark.requirement("index:valid-at:ended")
+def test_what_was_superseded_answers_for_the_time_when_it_held_if_it_says_when_it_ended(backend: Index) -> None:
+    ended = doc("a", "walrus", valid_from=day(1), valid_until=day(5), status=Status.superseded)
+    wrong = doc("b", "walrus", valid_from=day(1), status=Status.superseded)
+    away = doc("c", "walrus", valid_from=day(1), valid_until=day(5), status=Status.demoted)
+    put(backend, ended, wrong, away, doc("d", "walrus", valid_from=day(5)))
+    assert ask(backend, "walrus", valid_at=day(3)) == ["a"]
+    assert listed(backend, valid_at=day(3)) == ["a"]
+    assert ask(backend, "walrus", valid_at=day(6)) == ["d"]
+    assert ask(backend, "walrus") == ["d"]
+    assert ask(backend, "walrus", valid_at=day(3), only={"statuses": (Status.demoted,)}) == ["c"]
+
+
+@pytest.mark.requirement("index:find:as-of")
+def test_find_gives_the_version_that_was_known_then_under_the_higher_label(backend: Index) -> None:
+    put(backend, doc("a", "walrus"), doc("a", "oyster", version=3, known=4, classification=Label.restricted))
+    for instant, version in ((1, 1), (3.9, 1), (4, 3)):
+        hit = backend.find("mem-a", as_of=day(instant))
+        assert hit is not None
+        assert (hit.version, hit.label) == (version, Label.restricted)
+    assert backend.find("mem-a", as_of=day(0.5)) is None
+
+
 VALID: list[tuple[date | datetime | None, date | datetime | None, datetime, bool]] = [
     (None, None, day(0), True),
     (day(1), None, day(1), True),

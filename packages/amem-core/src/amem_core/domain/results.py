@@ -23,6 +23,7 @@ class Reading:
     current_version: int
     fenced: str
     head: str | None = None
+    masks: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
 
 
@@ -98,6 +99,7 @@ class Pack:
     budget: int
     hits: tuple[Hit, ...]
     left_out: tuple[Hit, ...] = ()
+    masks: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
 
 
@@ -112,6 +114,7 @@ class T0:
     decisions: tuple[Hit, ...]
     pointers: tuple[Hit, ...]
     cut: int = 0
+    masks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

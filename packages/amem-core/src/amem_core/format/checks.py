@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from amem_core.domain.labels import Label, Status, Tier
 from amem_core.domain.names import check_author, check_domain, check_entry_id, check_type
+from amem_core.domain.spans import first_moment
 from amem_core.errors import InvalidError
 from amem_core.format.times import render_time, to_utc
 
@@ -163,7 +164,7 @@ def check_span(valid_from: date | datetime, valid_until: date | datetime) -> Non
     Raises:
         InvalidError: it is before.
     """
-    if to_utc(_first_moment(valid_from)) > to_utc(_last_moment(valid_until)):
+    if to_utc(first_moment(valid_from)) > to_utc(_last_moment(valid_until)):
         message = f"valid_until {valid_until} is before valid_from {valid_from}"
         raise InvalidError(message, hint="exchange the two, or leave one out", field="valid_until")
 
@@ -282,10 +283,6 @@ def _is_source(source: str) -> bool:
     except InvalidError:
         return False
     return True
-
-
-def _first_moment(when: date | datetime) -> datetime:
-    return when if isinstance(when, datetime) else datetime.combine(when, time.min, UTC)
 
 
 def _last_moment(when: date | datetime) -> datetime:

@@ -27,7 +27,8 @@ class Index(Protocol):
     applied inside the query. Equal scores are ordered by id. Callable from any thread.
 
     Of the versions of an id that were known at an instant, from their ``known_from`` on, the highest
-    answers. A span of time holds its beginning and not its end; a date stands for its first instant in
+    answers, with the status and tier that it had. With ``valid_at``, where only active entries are
+    asked for, a superseded one that has a ``valid_until`` answers as well: it was not wrong, it ended. A span of time holds its beginning and not its end; a date stands for its first instant in
     UTC as ``valid_from``, and lasts to its end in UTC as ``valid_until``. Of several types, statuses,
     tiers or authors in the conditions an entry has one; of several tags it has all,
     of ``any_tags`` one. ``source_prefix``
@@ -93,8 +94,11 @@ class Index(Protocol):
         """
         ...
 
-    def find(self, id: str) -> Hit | None:
-        """Return the newest version of ``id`` in whatever domain and status, or None. The caller asks the policy."""
+    def find(self, id: str, *, as_of: datetime | None = None) -> Hit | None:
+        """Return the newest version of ``id``, or the one that was known at ``as_of``, in whatever domain and status.
+
+        None when there is none, or was none by then. The caller asks the policy.
+        """
         ...
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from amem_core.domain.entries import Document, Entry
 from amem_core.domain.fingerprints import fingerprint
-from amem_core.domain.labels import Label
+from amem_core.domain.labels import Label, Status
 from amem_core.domain.queries import Conditions, Hit, Query, ReadFilter
 from amem_core.errors import InvalidError, UnavailableError
 from amem_core.ports.index import IndexCapabilities
@@ -167,15 +167,19 @@ class MemoryIndex:
             raise InvalidError(message, hint="one of: newest, oldest, id")
         return hits[: max(0, limit)]
 
-    def find(self, id: str) -> Hit | None:
+    def find(self, id: str, *, as_of: datetime | None = None) -> Hit | None:
         """See ``Index.find``."""
+        _check_instant(as_of)
         with self._state.lock:
-            found = [domain.versions[id] for domain in self._state.domains.values() if domain.versions.get(id)]
-        newest = [versions[max(versions)] for versions in found]
-        if not newest:
-            return None
-        document = max(newest, key=lambda document: (document.entry.version, document.known_from))
-        return _hit(document, document.entry.classification)
+            found = [dict(domain.versions[id]) for domain in self._state.domains.values() if domain.versions.get(id)]
+        answers = []
+        for versions in found:
+            known = [version for version, d in versions.items() if as_of is None or d.known_from <= as_of]
+            if known:
+                document = versions[max(known)]
+                label = max(document.entry.classification, versions[max(versions)].entry.classification)
+                answers.append((document.entry.version, document.known_from, _hit(document, label)))
+        return max(answers, key=lambda answer: answer[:2])[2] if answers else None
 
     def close(self) -> None:
         """See ``Index.close``."""
@@ -198,7 +202,8 @@ class MemoryIndex:
             document = max(known, key=lambda d: d.entry.version)
             newest = versions[max(versions)]
             hit = _hit(document, max(document.entry.classification, newest.entry.classification))
-            met = _conditions_hold(document.entry, hit, conditions) and _valid(document.entry, valid_at)
+            asked = _with_ended(conditions, document.entry) if valid_at is not None else conditions
+            met = _conditions_hold(document.entry, hit, asked) and _valid(document.entry, valid_at)
             if met and readable.allows(hit.domain, hit.label):
                 yield document, hit
 
@@ -282,6 +287,13 @@ def _conditions_hold(entry: Entry, hit: Hit, conditions: Conditions) -> bool:
         and (conditions.fingerprint is None or conditions.fingerprint == _fingerprint(entry))
         and _has_source(hit, conditions.source_prefix)
     )
+
+
+def _with_ended(conditions: Conditions, entry: Entry) -> Conditions:
+    """Return the conditions that let what was superseded because it ended answer for the time when it held."""
+    if conditions.statuses == (Status.active,) and entry.valid_until is not None:
+        return conditions._replace(statuses=(Status.active, Status.superseded))
+    return conditions
 
 
 def _fingerprint(entry: Entry) -> str:

@@ -98,13 +98,15 @@ def commit(
     from amem_core.services.tombstones import refuse_rejected
 
     refuse_rejected(runtime, domain, [change.entry for change in changes if change.kind in _STATING])
+    now = runtime.clock.now()
     versions = []
     events = []
     for change in changes:
         data = render(change.entry, checked=change.checked)
         version = NewVersion(change.entry.id, change.entry.version, data, digest(data), change.replaces)
         versions.append(version)
-        events.append(_event(change, version, actor))
+        # When this memory learned it: an import brings an older time of its own, and a clock may have jumped back.
+        events.append(_event(change, version, actor, max(now, change.entry.updated)))
     try:
         runtime.store.stage(domain, versions)
         writer.append([*events, *also])
@@ -117,8 +119,8 @@ def commit(
     runtime.followed.discard(domain)
     runtime.store.publish(domain, versions)
     documents = [
-        Document(change.entry, version.digest, change.entry.updated)
-        for change, version in zip(changes, versions, strict=True)
+        Document(change.entry, version.digest, event.time)
+        for change, version, event in zip(changes, versions, events, strict=True)
     ]
     _project(runtime, domain, documents)
     notices = []
@@ -138,13 +140,13 @@ def _project(runtime: Runtime, domain: str, documents: Sequence[Document]) -> No
         follow(runtime, domain, document.entry)
 
 
-def _event(change: Change, version: NewVersion, actor: str) -> NewEvent:
+def _event(change: Change, version: NewVersion, actor: str, time: datetime) -> NewEvent:
     entry = change.entry
     return NewEvent(
         change.kind,
         entry.id,
         actor,
-        entry.updated,
+        time,
         {
             "version": entry.version,
             "digest": version.digest,

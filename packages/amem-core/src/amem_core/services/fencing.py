@@ -52,11 +52,16 @@ def attributes_of(entry: Entry) -> dict[str, str]:
     }
 
 
-def fence_entry(entry: Entry, *, body: str | None = None, notices: Sequence[str] = ()) -> str:
-    """Return title, summary and body (or ``body`` in its stead) of an entry, fenced as data."""
+def fence_entry(
+    entry: Entry, *, body: str | None = None, notices: Sequence[str] = (), masks: Sequence[str] = ()
+) -> str:
+    """Return title, summary and body (or ``body`` in its stead) of an entry, fenced as data.
+
+    ``masks`` name the clocks that ran, so that a reader knows the text for what stood or held then.
+    """
     text = entry.body if body is None else body
     parts = [entry.title, *(f"note: {notice}" for notice in notices), entry.summary, "", text]
-    return fence(attributes_of(entry), "\n".join(parts).rstrip())
+    return fence({**attributes_of(entry), "masks": ", ".join(masks)}, "\n".join(parts).rstrip())
 
 
 def fence_hits(hits: Sequence[Hit]) -> str:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from amem_core.domain.entries import Entry
 from amem_core.domain.results import Reading
+from amem_core.domain.spans import end_of, first_moment
 from amem_core.errors import InvalidError, NotFoundError
 from amem_core.services.chains import head_of
 from amem_core.services.committing import Current
 from amem_core.services.fencing import fence_entry
+from amem_core.services.masks import masks_of
 from amem_core.services.notices import notices_of
 from amem_core.services.reach import locate, may_read
 from amem_core.services.tombstones import rejection
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
     from amem_core.session import Session
 
 
-def get(session: Session, id: str, *, version: int | None, as_of: datetime | None) -> Reading:
+def get(
+    session: Session, id: str, *, version: int | None, as_of: datetime | None, valid_at: datetime | None = None
+) -> Reading:
     """Return one version of one entry; see ``Session.get``."""
     if version is not None and as_of is not None:
         message = "a version and an as-of time were both given"
         raise InvalidError(message, hint="give one of them")
+    masks = masks_of(as_of, valid_at)
     domain, current = locate(session, id)
     chosen = current
     if version is not None:
@@ -35,8 +40,12 @@ def get(session: Session, id: str, *, version: int | None, as_of: datetime | Non
     label = max(chosen.entry.classification, current.entry.classification)
     if chosen is not current:
         may_read(session, chosen.entry, label)
+    if valid_at is not None:
+        _check_valid(chosen.entry, valid_at)
     session.served([label])
-    head = head_of(session.runtime, domain, chosen.entry) if chosen.entry.superseded_by else None
+    head = (
+        None if as_of is not None or not chosen.entry.superseded_by else head_of(session.runtime, domain, chosen.entry)
+    )
     notices = (*notices_of(chosen.entry, session.runtime.clock.now(), head=head), *_rejected(chosen.entry))
     if chosen.entry.version != current.entry.version:
         notices = (f"this is version {chosen.entry.version}; the current one is {current.entry.version}", *notices)
@@ -45,9 +54,21 @@ def get(session: Session, id: str, *, version: int | None, as_of: datetime | Non
         digest=chosen.digest,
         current_version=current.entry.version,
         head=head,
-        fenced=fence_entry(chosen.entry, notices=notices),
+        fenced=fence_entry(chosen.entry, notices=notices, masks=masks),
+        masks=masks,
         notices=notices,
     )
+
+
+def _check_valid(entry: Entry, at: datetime) -> None:
+    """Refuse an entry that is not true at ``at``; the message says when it is."""
+    began = entry.valid_from is None or first_moment(entry.valid_from) <= at
+    if began and (entry.valid_until is None or at < end_of(entry.valid_until)):
+        return
+    since = "the beginning" if entry.valid_from is None else entry.valid_from.isoformat()
+    until = "further notice" if entry.valid_until is None else entry.valid_until.isoformat()
+    message = f"{entry.id} is not true at {at.isoformat()}: it holds from {since} until {until}"
+    raise NotFoundError(message, hint="leave valid-at out to read it all the same, or search for what held then")
 
 
 def _rejected(entry: Entry) -> tuple[str, ...]:
@@ -65,17 +86,14 @@ def _by_number(session: Session, domain: str, current: Current, version: int) ->
 
 
 def _by_time(session: Session, domain: str, current: Current, as_of: datetime) -> Current:
-    if as_of.tzinfo is None:
-        message = f"{as_of.isoformat()} has no offset"
-        raise InvalidError(message, hint="write the time with Z or an offset, as in 2026-11-30T12:00:00Z")
-    if current.entry.updated <= as_of:
+    """Return the version that was known then: the index knows when this memory learned each of them."""
+    hit = session.runtime.index.find(current.entry.id, as_of=as_of)
+    if hit is None:
+        message = f"{current.entry.id} was not known at {as_of.isoformat()}"
+        raise NotFoundError(message, hint="ask for a later time, or leave as-of out")
+    if hit.version == current.entry.version:
         return current
-    for number in reversed(session.runtime.store.earlier_versions(domain, current.entry.id)):
-        earlier = _earlier(session, domain, current.entry, number)
-        if earlier.entry.updated <= as_of:
-            return earlier
-    message = f"{current.entry.id} was not known at {as_of.isoformat()}"
-    raise NotFoundError(message, hint=f"it was written at {current.entry.created.isoformat()}")
+    return _earlier(session, domain, current.entry, hit.version)
 
 
 def _earlier(session: Session, domain: str, entry: Entry, number: int) -> Current:

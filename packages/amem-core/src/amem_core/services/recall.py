@@ -15,6 +15,7 @@ from amem_core.services.tokens import count_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from amem_core.domain.entries import Entry
     from amem_core.domain.queries import Hit
@@ -27,7 +28,16 @@ _SHARE = 0.5
 _JOIN = "\n\n"
 
 
-def recall(session: Session, question: str, *, budget: int, domain: str | None, limit: int) -> Pack:
+def recall(
+    session: Session,
+    question: str,
+    *,
+    budget: int,
+    domain: str | None,
+    limit: int,
+    as_of: datetime | None = None,
+    valid_at: datetime | None = None,
+) -> Pack:
     """Return the pack for a question; see ``Session.recall``."""
     if not LOWEST_BUDGET <= budget <= HIGHEST_BUDGET:
         message = f"a budget of {budget} tokens is out of range"
@@ -40,8 +50,8 @@ def recall(session: Session, question: str, *, budget: int, domain: str | None, 
         filter=None,
         limit=limit,
         depth="summaries",
-        as_of=None,
-        valid_at=None,
+        as_of=as_of,
+        valid_at=valid_at,
     )
     blocks: list[str] = []
     taken: list[Hit] = []
@@ -53,7 +63,7 @@ def recall(session: Session, question: str, *, budget: int, domain: str | None, 
         block = next(
             (
                 block
-                for block in _blocks(entry, question, int(budget * _SHARE), told)
+                for block in _blocks(entry, question, int(budget * _SHARE), told, result.masks)
                 if count_tokens(_JOIN.join([*blocks, block])) <= budget
             ),
             None,
@@ -73,6 +83,7 @@ def recall(session: Session, question: str, *, budget: int, domain: str | None, 
         budget=budget,
         hits=tuple(taken),
         left_out=tuple(left_out),
+        masks=result.masks,
         notices=tuple(notices),
     )
 
@@ -85,10 +96,12 @@ def _entry(session: Session, hit: Hit, notices: list[str]) -> Entry | None:
         return None
 
 
-def _blocks(entry: Entry | None, question: str, share: int, told: tuple[str, ...]) -> Iterator[str]:
+def _blocks(
+    entry: Entry | None, question: str, share: int, told: tuple[str, ...], masks: tuple[str, ...]
+) -> Iterator[str]:
     """Yield the fenced block of an entry with less and less of its body, the last without any."""
     if entry is None:
         return
     for tokens in (share, share // 2, share // 4, 0):
         body = best_passages(entry.body, question, tokens) if tokens else ""
-        yield fence_entry(entry, body=body, notices=told)
+        yield fence_entry(entry, body=body, notices=told, masks=masks)

@@ -34,7 +34,12 @@ def search(
     valid_at: datetime | None,
 ) -> SearchResult:
     """Return the best hits that the session may read; see ``Session.search``."""
-    _check(text, limit, depth, as_of, valid_at)
+    _check(text, limit, depth)
+    masks: tuple[str, ...] = ()
+    if as_of is not None or valid_at is not None:
+        from amem_core.services.masks import masks_of
+
+        masks = masks_of(as_of, valid_at)
     readable = domains(session, domain)
     query = Query(
         text=text,
@@ -54,7 +59,7 @@ def search(
         query=text,
         hits=hits,
         domains=tuple(sorted(readable.domains)),
-        masks=_masks(as_of, valid_at),
+        masks=masks,
         notices=tuple(notices),
         sections=_sections(session, text, hits) if depth == "sections" else None,
     )
@@ -78,7 +83,7 @@ def conditions_of(filter: str | None, types: Sequence[str] = ()) -> Conditions:
     return conditions
 
 
-def _check(text: str, limit: int, depth: str, as_of: datetime | None, valid_at: datetime | None) -> None:
+def _check(text: str, limit: int, depth: str) -> None:
     if len(text) > LONGEST_QUERY:
         message = f"the query has {len(text)} characters"
         raise InvalidError(message, hint=f"ask in at most {LONGEST_QUERY}")
@@ -88,19 +93,6 @@ def _check(text: str, limit: int, depth: str, as_of: datetime | None, valid_at: 
     if depth not in {"summaries", "sections"}:
         message = f"{depth!r} is no depth"
         raise InvalidError(message, hint="a depth is summaries or sections")
-    for name, time in (("as-of", as_of), ("valid-at", valid_at)):
-        if time is not None and time.tzinfo is None:
-            message = f"{name} {time.isoformat()} has no offset"
-            raise InvalidError(message, hint="write the time with Z or an offset, as in 2026-11-30T12:00:00Z")
-
-
-def _masks(as_of: datetime | None, valid_at: datetime | None) -> tuple[str, ...]:
-    masks = []
-    if as_of is not None:
-        masks.append(f"as-of {as_of.isoformat()}")
-    if valid_at is not None:
-        masks.append(f"valid-at {valid_at.isoformat()}")
-    return tuple(masks)
 
 
 def _nothing_found(text: str, query: Query, domain: str | None) -> list[str]:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from amem_core.domain.queries import Conditions
 from amem_core.domain.results import T0
 from amem_core.services.fencing import fence
+from amem_core.services.masks import masks_of
 from amem_core.services.reach import domains
 from amem_core.services.tokens import count_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from amem_core.domain.queries import Hit
     from amem_core.session import Session
@@ -25,13 +27,15 @@ _RESERVE_CHARACTERS = 480
 _LONGEST_SUMMARY = 600
 
 
-def t0(session: Session, *, domain: str | None) -> T0:
+def t0(session: Session, *, domain: str | None, as_of: datetime | None = None, valid_at: datetime | None = None) -> T0:
     """Return T0 for the session; see ``Session.t0``. The same record gives the same bytes."""
+    masks = masks_of(as_of, valid_at)
     readable = domains(session, domain)
     index = session.runtime.index
 
     def newest(**conditions: object) -> list[Hit]:
-        return index.select(readable, Conditions(**conditions), order="newest", limit=_CANDIDATES)  # type: ignore[arg-type]
+        asked = Conditions(**conditions)  # type: ignore[arg-type]
+        return index.select(readable, asked, order="newest", limit=_CANDIDATES, as_of=as_of, valid_at=valid_at)
 
     groups = {
         "Open handoffs": newest(types=("handoff",)),
@@ -45,7 +49,7 @@ def t0(session: Session, *, domain: str | None) -> T0:
     if not any(groups.values()):
         lines.append("Nothing is remembered here yet. Before this session ends, write a handoff.")
     lines.append(_footer(cut))
-    text = fence({"t0": ",".join(names) or "none"}, "\n".join(lines))
+    text = fence({"t0": ",".join(names) or "none", "masks": ", ".join(masks)}, "\n".join(lines))
     session.served([hit.label for hits in shown.values() for hit in hits])
     return T0(
         text=text,
@@ -54,6 +58,7 @@ def t0(session: Session, *, domain: str | None) -> T0:
         handoffs=tuple(shown["Open handoffs"]),
         decisions=tuple(shown["Standing decisions"]),
         pointers=tuple(shown["Pointers"]),
+        masks=masks,
         cut=cut,
     )
 

@@ -10,6 +10,7 @@ from amem_core.domain.labels import Label, Status, Tier
 from amem_core.domain.names import ENTRY_PREFIX, check_entry_id, check_type
 from amem_core.domain.queries import Conditions
 from amem_core.domain.results import Written
+from amem_core.domain.spans import end_of, first_moment
 from amem_core.errors import ConflictError, InvalidError, NotFoundError
 from amem_core.services import committing
 from amem_core.services.committing import WRITTEN, Change, Current
@@ -17,7 +18,7 @@ from amem_core.services.reach import held, holds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
+    from datetime import date, datetime
 
     from amem_core.session import Session
 
@@ -176,7 +177,9 @@ def _plan(session: Session, draft: Draft, plan: _Plan) -> None:
     plan.waiting[len(plan.changes)] = len(plan.answers)
     plan.changes.append(Change(entry, WRITTEN, None, checked=True))
     for old in olds:
-        newer = committing.next_version(old, now, status=Status.superseded, superseded_by=entry.id)
+        newer = committing.next_version(
+            old, now, status=Status.superseded, superseded_by=entry.id, valid_until=_ending(old.entry, entry)
+        )
         plan.changes.append(Change(newer, SUPERSEDED, old.digest))
     plan.answers.append(
         Written(
@@ -189,6 +192,21 @@ def _plan(session: Session, draft: Draft, plan: _Plan) -> None:
             notices=_raised(draft.label, label),
         )
     )
+
+
+def _ending(old: Entry, new: Entry) -> date | datetime | None:
+    """Return until when the superseded entry was true: where its successor says from when it holds, until then.
+
+    A successor that says nothing corrects what never held, and leaves the old span as it was.
+    """
+    if new.valid_from is None:
+        return old.valid_until
+    begins = first_moment(new.valid_from)
+    if old.valid_until is not None and end_of(old.valid_until) <= begins:
+        return old.valid_until
+    if old.valid_from is not None and first_moment(old.valid_from) > begins:
+        return old.valid_until
+    return begins
 
 
 def _plan_version(session: Session, draft: Draft, plan: _Plan) -> None:

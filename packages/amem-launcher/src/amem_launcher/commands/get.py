@@ -9,7 +9,7 @@ import click
 
 from amem_launcher.framework import command as declare
 from amem_launcher.framework import owner, state
-from amem_launcher.params import Time, id_argument
+from amem_launcher.params import clock_options, id_argument
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,18 +30,26 @@ amem get mem-01k... --json | jq -r .entry.body
 )
 @id_argument()
 @click.option("--version", "version", metavar="N", type=int, help="An earlier version, from 1.")
-@click.option("--as-of", metavar="TIME", type=Time(), help="The version that was current then.")
+@clock_options
 @click.option("--fenced", is_flag=True, help="Print it marked as data, for a model's context.")
 @click.pass_context
-def command(ctx: click.Context, id: str, version: int | None, as_of: datetime | None, fenced: bool) -> None:  # noqa: FBT001  (click's signature)
+def command(  # noqa: PLR0917  (click passes every option by its name)
+    ctx: click.Context,
+    id: str,
+    version: int | None,
+    as_of: datetime | None,
+    valid_at: datetime | None,
+    fenced: bool,  # noqa: FBT001  (click's signature)
+) -> None:
     """Read as the owner."""
     from amem_launcher import output
 
     with state(ctx).open() as memory, owner(memory) as session:
-        reading = session.get(id, version=version, as_of=as_of)
+        reading = session.get(id, version=version, as_of=as_of, valid_at=valid_at)
     if state(ctx).json:
         output.answer(reading)
         return
+    output.masks(reading.masks)
     output.notices(reading.notices)
     if fenced:
         output.out(reading.fenced)

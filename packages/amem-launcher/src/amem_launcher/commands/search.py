@@ -8,7 +8,7 @@ import click
 
 from amem_launcher.framework import command as declare
 from amem_launcher.framework import owner, state
-from amem_launcher.params import Time, domain_option
+from amem_launcher.params import clock_options, domain_option
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -41,8 +41,7 @@ amem search -- --dry-run  # a query that begins with a dash
     show_default=True,
     help="How much to show.",
 )
-@click.option("--as-of", metavar="TIME", type=Time(), help="From what was known then.")
-@click.option("--valid-at", metavar="TIME", type=Time(), help="From what was true in the world then.")
+@clock_options
 @click.pass_context
 def command(  # noqa: PLR0917  (click passes every option by its name)
     ctx: click.Context,
@@ -65,6 +64,7 @@ def command(  # noqa: PLR0917  (click passes every option by its name)
     if state(ctx).json:
         output.answer(found)
         return
+    output.masks(found.masks)
     if found.hits:
         output.styled("\n\n".join(_card(rank, hit, found) for rank, hit in enumerate(found.hits, 1)))
     output.notices(found.notices)
