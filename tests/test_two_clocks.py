@@ -128,6 +128,17 @@ def test_an_import_was_not_known_before_it_came(owner, clock, tmp_path):
         owner.get(id, as_of=day(-1))
 
 
+def test_a_clock_that_jumps_back_makes_nothing_known_before_what_it_replaces(owner, clock):
+    clock.advance(days=10)
+    id = owner.write(fact("Port", "staging listens on 8080")).id
+    clock.advance(days=-5)
+    owner.write(fact("Port", "staging listens on 9090", id=id))
+    assert owner.search("staging", as_of=day(7)).hits == ()
+    for _ in range(2):
+        assert texts(owner.search("staging", as_of=day(10))) == ["staging listens on 9090"]
+        owner.reindex(domain="notes")
+
+
 def test_a_clock_without_an_offset_is_refused_by_every_question(owner):
     id = owner.write(fact("Port", "staging listens on 8080")).id
     naive = datetime(2026, 1, 1)  # noqa: DTZ001  (what is refused)
