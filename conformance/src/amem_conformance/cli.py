@@ -16,7 +16,7 @@ usage: amem-conformance KEY... [pytest options]
 
 Runs the conformance suite against backends, such as 'amem-conformance index.sqlite'. Further options:
   --amem-report FILE.json|FILE.md   write the matrix of requirements
-  --amem-require all|none           whether a backend that cannot be started fails the run (all)
+  --amem-require all|none|NAME,...  which backends and services fail the run where they are not there (all)
   --amem-only ID                    run the tests of this requirement only (repeatable)
   --amem-harness KEY=module:object  use this harness instead of the registered one
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -10,7 +10,7 @@ from typing import Protocol
 from amem_core.ports.tools import Tools
 from amem_core.testing import Site
 
-__all__ = ["Harness", "Opened", "OpeningHarness", "Raw", "Site", "ToolsHarness"]
+__all__ = ["Harness", "Opened", "OpeningHarness", "Raw", "ServedHarness", "Site", "ToolsHarness"]
 
 
 class Opened(Protocol):
@@ -63,6 +63,17 @@ class OpeningHarness(Harness, Protocol):
 
     def open(self, site: Site) -> Opened:
         """Return a newly opened port on ``site``."""
+        ...
+
+
+class ServedHarness(Harness, Protocol):
+    """The harness of a backend that talks to a service which the suite can start, see ``amem_conformance.services``."""
+
+    service: str
+    """The name of the service."""
+
+    def serve(self, address: Mapping[str, str]) -> None:
+        """Take where the service is; called before ``start``."""
         ...
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
-from amem_conformance.harness import Harness, Opened, OpeningHarness, Site
+from amem_conformance.harness import Harness, Opened, OpeningHarness, ServedHarness, Site
 from amem_conformance.manifest import PORTS
+from amem_conformance.services import shared
 from amem_core.errors import ConfigError, InvalidError, PluginConflictError, PluginLoadError, PluginNotFoundError
 from amem_core.plugins.loader import load_backend, open_backend
 from amem_core.reference.tools import MemoryTools
@@ -28,6 +29,10 @@ _FIRST_PARTY: Final = {
     "index.sqlite": "amem_index.testing:harness",
     "ledger.sqlite": "amem_ledger.testing:harness",
     "policy.rego": "amem_policy.testing:harness",
+}
+# Those that need a service; `amem_conformance.services` starts it.
+_SERVED: Final = {
+    "ledger.postgres": "amem_ledger.testing:postgres_harness",
 }
 REFERENCE: Final = tuple(f"{port}.memory" for port in PORTS)
 EMBEDDED: Final = (*REFERENCE, *_FIRST_PARTY)
@@ -91,12 +96,15 @@ def find_harness(key: str, given: str | None = None) -> Harness:
         return _made(_named(given))
     if key in REFERENCE:
         return MemoryHarness()
-    if key in _FIRST_PARTY:
-        return _made(_named(_FIRST_PARTY[key]))
+    first_party = _FIRST_PARTY.get(key) or _SERVED.get(key)
+    if first_party is not None:
+        return _made(_named(first_party))
     found = list(importlib.metadata.entry_points(group=GROUP, name=key))
     if not found:
         message = f"no installed distribution registers a harness for {key!r}"
-        known = ", ".join(sorted({*EMBEDDED, *(point.name for point in importlib.metadata.entry_points(group=GROUP))}))
+        known = ", ".join(
+            sorted({*EMBEDDED, *_SERVED, *(point.name for point in importlib.metadata.entry_points(group=GROUP))})
+        )
         raise PluginNotFoundError(message, hint=f"add an entry point of group {GROUP!r}; known are: {known}")
     if len({point.value for point in found}) > 1:
         message = f"{key!r} has more than one harness: {', '.join(point.value for point in found)}"
@@ -125,8 +133,18 @@ def started(harness: Harness, scratch: Path) -> Generator[Harness]:
         UnavailableError: what the backend needs is not there.
     """
     scratch.mkdir(parents=True, exist_ok=True)
-    with harness.start(scratch):
+    with ExitStack() as stack:
+        name = service_of(harness)
+        if name is not None:
+            cast("ServedHarness", harness).serve(stack.enter_context(shared(name)))
+        stack.enter_context(harness.start(scratch))
         yield harness
+
+
+def service_of(harness: Harness) -> str | None:
+    """Return the name of the service that the harness needs, None for one that needs none."""
+    name = getattr(harness, "service", None)
+    return name if isinstance(name, str) else None
 
 
 def _named(dotted: str) -> Callable[..., Any]:

@@ -1,8 +1,8 @@
 """The pytest plugin: chooses backends, opens them for the suite's tests, and tells five outcomes apart.
 
 A test of the suite passes or fails. A requirement that needs a capability which the backend does not
-declare is ``unsupported``, a backend whose harness cannot start is ``unavailable``, and both are
-listed by name at the end of the run: a run is never green because something was not there.
+declare is ``unsupported``, a backend whose harness or service cannot start is ``unavailable``, and both
+are listed by name at the end of the run: a run is never green because something was not there.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import pytest
 
 from amem_conformance.cells import Outcome, Tally, missing_flags
 from amem_conformance.harness import Harness, Opened, Raw, Site
-from amem_conformance.loading import EMBEDDED, find_harness, open_at, port_of, started
+from amem_conformance.loading import EMBEDDED, find_harness, open_at, port_of, service_of, started
 from amem_conformance.manifest import PORTS, Requirement, requirements
 from amem_conformance.report import check_target, write_report
+from amem_conformance.services.lending import asked, end_as_unavailable
 from amem_core.errors import AmemError, UnavailableError
 from amem_core.testing import FrozenClock
 
@@ -32,7 +33,7 @@ class Run:
 
     def __init__(self, config: pytest.Config) -> None:
         self.keys = _given(config, "amem_backend") or list(EMBEDDED)
-        self.require_all: bool = config.getoption("amem_require") == "all"
+        self.required = asked(config)
         self.targets = [check_target(path) for path in _given(config, "amem_report")]
         self.given = dict(pair.split("=", 1) for pair in _given(config, "amem_harness"))
         self.only = frozenset(_given(config, "amem_only"))
@@ -71,6 +72,11 @@ class Run:
         if isinstance(result, UnavailableError):
             raise result
         return result
+
+    def services(self, key: str) -> list[str]:
+        """Return the names of the services that the backend needs."""
+        name = service_of(find_harness(key, self.given.get(key)))
+        return [] if name is None else [name]
 
     def capabilities(self, key: str) -> object:
         """Return what the backend declares, asked once on a site of its own."""
@@ -128,7 +134,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the suite's options."""
     group = parser.getgroup("amem", "conformance of amem's backends")
     group.addoption("--amem-backend", action="append", default=[], metavar="KEY", help="a backend, <port>.<name>")
-    group.addoption("--amem-require", choices=["all", "none"], default="none", help="fail for unavailable backends")
+    group.addoption(
+        "--amem-require",
+        metavar="all|none|NAME,…",
+        help="fail where a backend or a service (ledger.postgres, postgres) is unavailable; AMEM_REQUIRE says it too",
+    )
     group.addoption("--amem-report", action="append", default=[], metavar="FILE", help="write the matrix (.json, .md)")
     group.addoption(
         "--amem-only", action="append", default=[], metavar="ID", help="run the tests of a requirement only"
@@ -196,10 +206,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         capabilities = run.capabilities(key)
     except UnavailableError as error:
         _note(item, key, ids, Outcome.unavailable.name)
-        reason = f"unavailable: {key}: {error}"
-        if run.require_all:
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
+        end_as_unavailable(run.required, f"{key}: {error}", key, *run.services(key))
     missing = sorted({flag for id in ids for flag in missing_flags(run.declared(port)[id], capabilities)})
     if missing:
         _note(item, key, ids, Outcome.unsupported.name)

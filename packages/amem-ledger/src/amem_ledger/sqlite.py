@@ -27,20 +27,17 @@ from typing import TYPE_CHECKING, Any
 from amem_core.domain.task_events import (
     COMPLETED,
     FILED,
-    LEASING,
     PREFIX,
     REBASED,
     RELABELLED,
     RELEASED,
     RENEWED,
     SKEW,
-    apply_event,
     check_handoff,
     check_limit,
     check_new_task,
     check_text,
     claim_refused,
-    diverged,
     fence_refused,
     file_task,
     filed_otherwise,
@@ -56,8 +53,9 @@ from amem_core.errors import CorruptionError
 from amem_core.ports.ledger import LedgerCapabilities
 from amem_ledger import _queries as queries
 from amem_ledger._database import Database
+from amem_ledger._past import Following
 from amem_ledger._rebuild import rebuild
-from amem_ledger._rows import outgoing_of, row_of, task_of
+from amem_ledger._rows import held_of, held_row, latest_lease, outgoing_of, row_of, task_of, waiting_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -284,50 +282,25 @@ class SqliteLedger:
     def _follow(self, domain: str, events: list[Event], *, through: int) -> None:
         with self._database.writing() as turn:
             turn.rows("BEGIN IMMEDIATE", ())
-            after: dict[str, tuple[Task | None, str | None]] = {}
-            if events:
-                outbox = {(row[3], row[-1]): row for row in turn.rows(queries.WHOLE_OUTBOX, (domain,))}
-                for event in events:
-                    _fold(turn, after, event, outbox)
+            following = self._following(turn, domain, events)
+            for event in events:
+                following.take(event)
+            turn.connection.executemany(queries.SENT, [(domain, number) for number in following.sent])
+            changed = following.changed.values()
             try:
-                turn.connection.executemany(
-                    queries.KEEP, [(*row_of(task), began) for task, began in after.values() if task is not None]
-                )
+                turn.connection.executemany(queries.KEEP, [held_row(*each) for each in changed])
             except sqlite3.IntegrityError as exc:
                 message = f"the log of the domain {domain} files one origin and event twice, up to event {through}"
                 raise CorruptionError(message, hint="look at its task.filed events with that origin") from exc
-            renewed = max((began for _, began in after.values() if began is not None), default="")
-            turn.rows(queries.FOLLOWED, (domain, through, renewed))
+            turn.rows(queries.FOLLOWED, (domain, through, latest_lease(changed)))
             turn.rows("COMMIT", ())
 
-
-def _fold(
-    turn: Writing,
-    after: dict[str, tuple[Task | None, str | None]],
-    event: Event,
-    outbox: dict[tuple[Any, Any], tuple[Any, ...]],
-) -> None:
-    """Take one event into ``after``, the tasks that this turn has touched and when their leases began."""
-    id, revision = event.subject, event.data.get("revision")
-    if id not in after:
-        row = turn.rows(queries.WITH_LEASE, (id,))
-        after[id] = (task_of(row[0]), row[0][-1]) if row else (None, None)
-    task, began = after[id]
-    if task is None or type(revision) is not int or revision > task.revision or event.domain != task.domain:
-        task = apply_event(task, event)
-        if event.kind in LEASING:
-            began = time_text(event.time)
-        elif task.lease_until is None:
-            began = None
-        after[id] = (task, began)
-        return
-    waiting = outbox.pop((id, revision), None)
-    if waiting is None:
-        return
-    sent = outgoing_of(waiting).event
-    if (sent.kind, sent.actor, sent.time, sent.data) != (event.kind, event.actor, event.time, dict(event.data)):
-        raise diverged(event)
-    turn.rows(queries.SENT, (event.domain, waiting[0]))
+    def _following(self, turn: Writing, domain: str, events: list[Event]) -> Following:
+        """Return what is held of the tasks that ``events`` name, ready to follow them."""
+        ids = {event.subject for event in events}
+        rows = [row for id in ids for row in turn.rows(queries.WITH_LEASE, (id,))]
+        outbox = turn.rows(queries.WHOLE_OUTBOX, (domain,)) if ids else []
+        return Following({row[0]: held_of(row) for row in rows}, (waiting_of(row) for row in outbox if row[3] in ids))
 
 
 def _present(now: datetime, until: datetime, turn: Writing) -> tuple[datetime, str]:

@@ -31,6 +31,7 @@ BUILT_IN = {
     "log.jsonl": "amem_store.plugins.jsonl",
     "index.sqlite": "amem_index.plugins.sqlite",
     "ledger.sqlite": "amem_ledger.plugins.sqlite",
+    "ledger.postgres": "amem_ledger.plugins.postgres",
     "policy.rego": "amem_policy.plugins.rego",
     **{f"{port}.memory": "amem_core.reference.plugin" for port in API},
 }

@@ -23,7 +23,10 @@ _PORTS = ("policy", "store", "log", "index", "ledger")
 
 def doctor(runtime: Runtime) -> list[Check]:
     """Return every finding, good and bad, in a fixed order."""
-    checks = [_guarded(f"{port} opens", partial(_opens, runtime, port)) for port in _PORTS]
+    checks: list[Check] = []
+    for port in _PORTS:
+        opens = _guarded(f"{port} opens", partial(_opens, runtime, port))
+        checks += [opens, *(_own(runtime, port) if opens.state == "ok" else ())]
     checks.append(_guarded("grants are private", partial(_private, runtime)))
     if any(check.state == "alarm" for check in checks):
         return checks
@@ -46,6 +49,15 @@ def _guarded(name: str, check: Callable[[], tuple[str, str, str]]) -> Check:
 def _opens(runtime: Runtime, port: str) -> tuple[str, str, str]:
     getattr(runtime, port)
     return "ok", runtime.config.key(port), ""
+
+
+def _own(runtime: Runtime, port: str) -> list[Check]:
+    """Return what the backend itself finds, when it offers to look: see ``amem_core.ports.checks``."""
+    check = getattr(getattr(runtime, port), "check", None)
+    try:
+        return [] if check is None else list(check(now=runtime.clock.now()))
+    except AmemError as exc:
+        return [Check(name=f"{port} answers", state="alarm", detail=str(exc), remedy=exc.hint)]
 
 
 def _private(runtime: Runtime) -> tuple[str, str, str]:
