@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Lifted,
         Pack,
         Reading,
+        Receipt,
         Reindexed,
         Rejected,
         SessionInfo,
@@ -388,26 +389,48 @@ class Session:
 
     # -- travelling and keeping house -------------------------------------------------------------
 
-    def export(self, domain: str, to: str, *, max_label: Label | None = None) -> Exported:
+    def export(
+        self,
+        domain: str,
+        to: str,
+        *,
+        max_label: Label | None = None,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> Exported:
         """Write a bundle of the domain's current entries into the new or empty directory ``to``.
+
+        Receipts' digests, tombstones and promotions go with them. ``progress`` is called with
+        ``exported`` and how many entries were written so far.
 
         Raises:
             ConflictError: ``to`` holds something.
         """
         from amem_core.services.exporting import export
 
-        return export(self, domain, to, max_label=max_label)
+        return export(self, domain, to, max_label=max_label, progress=progress)
 
-    def import_bundle(self, path: str, *, domain: str | None = None) -> Imported:
+    def import_bundle(
+        self,
+        path: str,
+        *,
+        domain: str | None = None,
+        dry_run: bool = False,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> Imported:
         """Check a whole bundle, then take it in at tier raw; ``domain`` defaults to the bundle's own.
+
+        An import that was cut short goes on where it stopped when the same bundle is imported again.
+        ``dry_run`` checks and writes nothing. ``progress`` is called with ``checked`` or ``imported``
+        and how many entries were so far.
 
         Raises:
             InvalidError: the bundle breaks a rule; nothing was written.
-            ConflictError: it holds an entry that is there already or an id in use elsewhere.
+            ConflictError: it holds an entry that is there already, an id in use elsewhere, or what was
+                erased or rejected here.
         """
         from amem_core.services.importing import import_bundle
 
-        return import_bundle(self, path, domain=domain)
+        return import_bundle(self, path, domain=domain, dry_run=dry_run, progress=progress)
 
     def ingest(
         self,
@@ -436,18 +459,37 @@ class Session:
 
         return reindex(self, domain=domain, progress=progress)
 
-    def erase(self, id: str, *, reason: str) -> Erased:
+    def erase(self, id: str, *, reason: str, dry_run: bool = False) -> Erased:
         """Erase every version of an entry and leave a stub and a receipt. The owner only.
 
-        ``reason`` is ``requested``, ``mistaken``, ``sensitive`` or ``legal``. Calling it again
-        finishes an erasure that was cut short.
+        ``reason`` is ``requested``, ``mistaken``, ``sensitive`` or ``legal``. What was made of the text
+        below the root goes too, entries that cite it are due for review, and what it stated may not
+        be written again. Calling it again finishes an erasure that was cut short. ``dry_run`` says
+        what would be done and does nothing.
 
         Raises:
             NotFoundError: there is no such entry.
         """
         from amem_core.services.erase import erase
 
-        return erase(self, id, reason=reason)
+        return erase(self, id, reason=reason, dry_run=dry_run)
+
+    def receipt(self, id: str) -> Receipt:
+        """Return the receipt of an erasure, checked against the log's hash chain.
+
+        Raises:
+            NotFoundError: there is none for this id, or not for this session.
+            CorruptionError: it cannot be read, or the log is damaged before its event.
+        """
+        from amem_core.services.receipts import show
+
+        return show(self, id)
+
+    def receipts(self, *, domain: str | None = None) -> list[Receipt]:
+        """Return the receipts of one domain, or of all that the session holds, by domain and id."""
+        from amem_core.services.receipts import listed
+
+        return listed(self, domain)
 
     def close(self) -> None:
         """End the session. Idempotent."""

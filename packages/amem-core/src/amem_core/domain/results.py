@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from amem_core.domain.entries import Entry
 from amem_core.domain.labels import Label, Status
@@ -144,7 +145,10 @@ class TaskNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """A bundle that was written. ``withheld`` entries stand above ``max_label``."""
+    """A bundle that was written. ``withheld`` entries and ``withheld_marks`` stand above ``max_label``.
+
+    ``receipts``, ``tombstones`` and ``promotions`` count the marks that went with the entries.
+    """
 
     path: str
     domain: str
@@ -152,15 +156,30 @@ class Exported:
     highest_label: Label
     max_label: Label
     withheld: int
+    withheld_marks: int = 0
+    receipts: int = 0
+    tombstones: int = 0
+    promotions: int = 0
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A bundle that was taken in, all of it, at tier raw."""
+    """A bundle that was taken in, all of it, at tier raw; one that would be, where ``dry_run``.
+
+    ``receipts``, ``tombstones`` and ``promotions`` count the marks that it brought. ``there_already``
+    of the entries had landed when an earlier import of the same bundle was cut short.
+    """
 
     path: str
     domain: str
     ids: tuple[str, ...]
+    receipts: int = 0
+    tombstones: int = 0
+    promotions: int = 0
+    there_already: int = 0
+    dry_run: bool = False
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,14 +220,54 @@ class Reindexed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erased:
-    """An erasure that has finished. ``index_clean`` is False when another connection held the index's file."""
+    """An erasure that has finished; one that would be done, where ``dry_run``.
+
+    ``flagged`` entries cite it and are due for review; ``swept`` files were made from its text and lost
+    it; ``left`` are files that hold it and could not be cleaned. ``index_clean`` is False when another
+    connection held the index's file: erasing again finishes that. Paths are from the root.
+    """
 
     id: str
     domain: str
     versions: tuple[int, ...]
     receipt: str
     index_clean: bool
+    flagged: tuple[str, ...] = ()
+    swept: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     out_of_reach: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """The account of an erasure, checked against the log.
+
+    ``versions`` have number and digest, ``values`` are the keys of what may not be stated again.
+    ``core`` is the digest that event ``seq`` of the log holds the receipt to, ``chain`` that event's
+    hash; ``problem`` says what does not agree, and is empty when all does. ``origin`` is where it was
+    erased, when the receipt came with a bundle: then this log has no event of it.
+    """
+
+    id: str
+    domain: str
+    reason: str
+    by: str
+    time: str
+    finished: bool
+    index_clean: bool
+    versions: tuple[dict[str, Any], ...]
+    values: tuple[str, ...]
+    flagged: tuple[str, ...]
+    swept: tuple[str, ...]
+    left: tuple[str, ...]
+    out_of_reach: tuple[str, ...]
+    origin: str | None
+    lifted: dict[str, Any] | None
+    core: str
+    seq: int | None
+    chain: str | None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

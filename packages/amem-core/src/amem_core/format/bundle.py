@@ -23,7 +23,7 @@ from amem_core.format.frontmatter import List, Map, Node, Scalar, Verbatim, fail
 from amem_core.format.times import parse_instant, render_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from datetime import datetime
     from typing import BinaryIO
 
@@ -117,7 +117,8 @@ def render_manifest(manifest: Manifest) -> bytes:
     Raises:
         InvalidError: it breaks a rule of the form, such as an id that stands twice.
     """
-    data = "".join(manifest_lines(manifest, map(render_line, manifest.entries))).encode()
+    head = render_head(manifest, with_entries=bool(manifest.entries))
+    data = "".join([head, *map(render_line, manifest.entries)]).encode()
     # The rules stand in one place, which is the reader's.
     try:
         same = parse_manifest(data) == manifest
@@ -129,12 +130,12 @@ def render_manifest(manifest: Manifest) -> bytes:
     return data
 
 
-def manifest_lines(head: Manifest, lines: Iterable[str]) -> Iterator[str]:
-    """Yield the text of a manifest in pieces: what ``head`` says without its entries, then ``lines``, theirs.
+def render_head(head: Manifest, *, with_entries: bool) -> str:
+    """Return the text of a manifest up to its entries' lines, of which there are some ``with_entries``.
 
-    Whoever writes them has the result read with ``check_manifest``, where the rules are.
+    Whoever writes those behind it has the result read with ``check_manifest``, where the rules are.
     """
-    yield render_fields(
+    fields = render_fields(
         [
             ("format", FORMAT),
             ("domain", check_domain(head.domain)),
@@ -144,21 +145,13 @@ def manifest_lines(head: Manifest, lines: Iterable[str]) -> Iterator[str]:
             ("max_label", str(head.max_label)),
         ]
     )
-    if head.marks:
-        yield _MARKS.decode()
-        for file in head.marks:
-            yield (
-                f"  - {{kind: {file.kind}, count: {file.count}, path: {file.path},"
-                f' digest: "{file.digest}", classification: {file.classification}}}\n'
-            )
-    some = False
-    for line in lines:
-        if not some:
-            yield _ENTRIES.decode()
-            some = True
-        yield line
-    if not some:
-        yield _NO_ENTRIES.decode()
+    marks = [
+        f"  - {{kind: {file.kind}, count: {file.count}, path: {file.path},"
+        f' digest: "{file.digest}", classification: {file.classification}}}\n'
+        for file in head.marks
+    ]
+    heading = _MARKS.decode() if marks else ""
+    return f"{fields}{heading}{''.join(marks)}{(_ENTRIES if with_entries else _NO_ENTRIES).decode()}"
 
 
 def render_line(entry: ManifestEntry) -> str:

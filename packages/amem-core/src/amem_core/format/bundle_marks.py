@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from amem_core.domain.labels import Label, Tier
 from amem_core.domain.names import check_domain, check_entry_id, check_mark_key
-from amem_core.errors import InvalidError
+from amem_core.errors import FormatError, InvalidError
 from amem_core.format.bundle import KINDS
 from amem_core.format.checks import MAX_LINE, clean_text
 from amem_core.format.frontmatter import fail
@@ -71,26 +71,15 @@ def render_mark(kind: str, mark: Mapping[str, Any]) -> bytes:
 
 
 def read_marks(file: BinaryIO, kind: str, *, path: str) -> Iterator[dict[str, Any]]:
-    """Yield the marks of a file, each checked by itself and against the order.
+    """Yield the marks of a file, each checked by itself and against the order. ``path`` is named in errors.
 
     Raises:
-        FormatError: a line breaks a rule; ``line`` and ``reason`` in the context. What was yielded before stands.
+        FormatError: a line breaks a rule; ``path``, ``line`` and ``reason`` in the context. What was yielded stands.
     """
-    heading = render_heading(kind)
-    if file.read(len(heading)) != heading:
-        fail(1, f"{path} does not begin as a file of {kind} does", f"its first lines are those of {FORMAT}")
-    before: tuple[str, ...] = ()
-    number = heading.count(b"\n")
-    while line := file.readline(MAX_MARK + 1):
-        number += 1
-        mark = _parse(line, kind, number)
-        key = order_of(kind, mark)
-        if key <= before:
-            fail(number, f"{path}: {key[0]} stands twice, or not in its place", "a file of marks is in order")
-        before = key
-        yield mark
-    if not before:
-        fail(number, f"{path} is empty", "leave an empty file out")
+    try:
+        yield from _read(file, kind)
+    except FormatError as exc:
+        raise FormatError(f"{path}, {exc}", hint=exc.hint, path=path, **exc.context) from exc
 
 
 def order_of(kind: str, mark: Mapping[str, Any]) -> tuple[str, ...]:
@@ -109,6 +98,24 @@ def check_mark(kind: str, mark: Mapping[str, Any]) -> None:
         raise _wrong(f"the id {mark['id']!r} is not in lower case")
     Label.parse(mark["label"])
     _CHECKS[kind](mark)
+
+
+def _read(file: BinaryIO, kind: str) -> Iterator[dict[str, Any]]:
+    heading = render_heading(kind)
+    if file.read(len(heading)) != heading:
+        fail(1, f"it does not begin as a file of {kind} does", f"its first lines are those of {FORMAT}")
+    before: tuple[str, ...] = ()
+    number = heading.count(b"\n")
+    while line := file.readline(MAX_MARK + 1):
+        number += 1
+        mark = _parse(line, kind, number)
+        key = order_of(kind, mark)
+        if key <= before:
+            fail(number, f"{key[0]} stands twice, or not in its place", "a file of marks is in order")
+        before = key
+        yield mark
+    if not before:
+        fail(number, "it is empty", "leave an empty file out")
 
 
 def _parse(line: bytes, kind: str, number: int) -> dict[str, Any]:

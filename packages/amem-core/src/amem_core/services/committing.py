@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 WRITTEN = "entry.written"
 IMPORTED = "entry.imported"
 ABANDONED = "entry.abandoned"
-# The kinds of change that state something, so that what was rejected may come back by them.
-_STATING = frozenset({WRITTEN, IMPORTED})
+ERASED = "entry.erased"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,8 @@ def commit(
     from amem_core.format.entry import digest, render
     from amem_core.services.tombstones import refuse_rejected
 
-    refuse_rejected(runtime, domain, [change.entry for change in changes if change.kind in _STATING])
+    # An import has asked for all that it brings before it wrote the first of it.
+    refuse_rejected(runtime, domain, [change.entry for change in changes if change.kind == WRITTEN])
     now = runtime.clock.now()
     versions = []
     events = []
@@ -180,6 +180,10 @@ def settle(runtime: Runtime, domain: str, writer: LogWriter) -> None:
     for event in events:
         name = (event.subject, event.data.get("version"), event.data.get("digest"))
         if event.kind == ABANDONED or name in abandoned or name[1] is None:
+            continue
+        if event.kind == ERASED:
+            # One that was cut short is never given up: its receipt says so, and the next run finishes it.
+            _held(runtime, domain, event, documents)
             continue
         if (name in staged and not _publish(runtime, domain, event)) or not _held(runtime, domain, event, documents):
             _abandon(runtime, domain, writer, event)

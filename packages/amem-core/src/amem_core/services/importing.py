@@ -1,148 +1,184 @@
-"""Taking a bundle in. Everything is checked before anything is written."""
+"""Taking a bundle in. Everything is checked before anything is written.
+
+The log says when the import of a bundle, known by its manifest's digest, was begun and when it was
+finished, so that one that was cut short goes on where it stopped, and no other does.
+"""
 
 from __future__ import annotations
 
 import os
-import stat
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from amem_core.domain.labels import Status, Tier
+from amem_core.domain.events import NewEvent
 from amem_core.domain.results import Imported
-from amem_core.errors import ConflictError, FormatError, InvalidError, NotFoundError, UnavailableError
-from amem_core.services import committing
+from amem_core.errors import ConflictError, FormatError, InvalidError, UnavailableError
+from amem_core.services import committing, travelling
+from amem_core.services.arriving import Arrival
+from amem_core.services.bundle_files import BundleReading
 from amem_core.services.committing import IMPORTED, Change
-from amem_core.services.erase import receipts
-from amem_core.services.reach import domains, held, holds
+from amem_core.services.exporting import landing
+from amem_core.services.import_checks import BEGUN, FINISHED, Checks, Findings
+from amem_core.services.reach import domains, held
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
+    from typing import BinaryIO
 
-    from amem_core.domain.entries import Entry
-    from amem_core.format.bundle import Manifest, ManifestEntry
+    from amem_core.format.bundle import ManifestReader, MarksFile
+    from amem_core.ports.log import LogWriter
     from amem_core.session import Session
 
-LARGEST_ENTRY = 32 * 1024 * 1024
-_BATCH = 500
+_GROUP = 200
 
 
-def import_bundle(session: Session, path: str, *, domain: str | None) -> Imported:
+def import_bundle(
+    session: Session,
+    path: str,
+    *,
+    domain: str | None,
+    dry_run: bool = False,
+    progress: Callable[[str, int], None] | None = None,
+) -> Imported:
     """Check a bundle, then write it; see ``Session.import_bundle``."""
-    path = os.path.abspath(path)
-    manifest = _manifest(path)
-    into = held(session, domain or manifest.domain)
-    session.decide("import", {"domain": into, "highest_label": str(manifest.highest_label)})
-    domains(session, None)
-    runtime = session.runtime
-    with runtime.log.writer(into) as writer:
-        committing.settle(runtime, into, writer)
-        for line in manifest.entries:
-            _check_entry(path, manifest, line)
-        _check_new(session, into, manifest.entries)
-        for first in range(0, len(manifest.entries), _BATCH):
-            batch = manifest.entries[first : first + _BATCH]
-            changes = [Change(_landing(_check_entry(path, manifest, line), into), IMPORTED, None) for line in batch]
-            committing.commit(runtime, into, writer, changes, actor=session.author)
-    return Imported(path=path, domain=into, ids=tuple(line.id for line in manifest.entries))
+    from amem_core.format.bundle import MANIFEST
+
+    with BundleReading(os.path.abspath(path)) as bundle, bundle.open(MANIFEST) as file:
+        manifest = _manifest(bundle, file)
+        into = held(session, domain or manifest.head.domain)
+        session.decide("import", {"domain": into, "highest_label": str(manifest.head.highest_label)})
+        domains(session, None)
+        arrival = Arrival(session, into, bundle, manifest)
+        if dry_run:
+            return _answer(arrival, Checks(arrival, progress).run(), dry_run=True)
+        with session.runtime.log.writer(into) as writer:
+            committing.settle(session.runtime, into, writer)
+            found = Checks(arrival, progress).run()
+            try:
+                notices = _take(arrival, found, writer, progress)
+            except UnavailableError as exc:
+                exc.hint = f"{exc.hint}; then import the same bundle again, which goes on where it stopped"
+                raise
+        return _answer(arrival, found, notices=notices)
 
 
-def _manifest(path: str) -> Manifest:
-    from amem_core.format.bundle import MANIFEST, MAX_MANIFEST, parse_manifest
+def _manifest(bundle: BundleReading, file: BinaryIO) -> ManifestReader:
+    from amem_core.format.bundle import ManifestReader
 
-    if not os.path.isdir(path):
-        message = f"{path} is no directory"
-        raise NotFoundError(message, hint="a bundle is a directory that amem export wrote")
-    data = _read(path, MANIFEST, MAX_MANIFEST)
     try:
-        return parse_manifest(data)
+        return ManifestReader(file)
     except FormatError as exc:
-        message = f"{path}: {exc}"
+        message = f"{bundle.path}: {exc}"
         raise InvalidError(message, hint=exc.hint or "export it again; nothing was imported") from exc
 
 
-def _read(top: str, relative: str, largest: int) -> bytes:
-    """Return a file of the bundle; a symbolic link is none, wherever on the way it stands.
-
-    Raises:
-        InvalidError: it is missing, no plain file, or too large.
-        UnavailableError: it cannot be read.
-    """
-    path = top
-    for part in relative.split("/"):
-        path = os.path.join(path, part)
-        try:
-            mode = os.lstat(path).st_mode
-        except FileNotFoundError as exc:
-            message = f"the bundle has no {relative}"
-            raise InvalidError(message, hint="export it again; nothing was imported") from exc
-        except OSError as exc:
-            message = f"{path} cannot be read: {exc.strerror}"
-            raise UnavailableError(message, hint="give this user read permission on it") from exc
-        if stat.S_ISLNK(mode):
-            message = f"{path} is a symbolic link and leaves the bundle"
-            raise InvalidError(message, hint="export it again; nothing was imported")
-    try:
-        with open(path, "rb") as file:
-            data = file.read(largest + 1)
-    except OSError as exc:
-        message = f"{path} cannot be read: {exc.strerror}"
-        raise UnavailableError(message, hint="give this user read permission on it") from exc
-    if len(data) > largest:
-        message = f"{relative} is larger than {largest} bytes"
-        raise InvalidError(message, hint="no amem wrote this bundle; nothing was imported")
-    return data
+def _take(
+    arrival: Arrival, found: Findings, writer: LogWriter, progress: Callable[[str, int], None] | None
+) -> list[str]:
+    """Write what was checked: what may not come back first, so that nothing comes in beside it meanwhile."""
+    if not found.taken_up:
+        writer.append([_event(arrival, BEGUN)])
+    promoted: set[str] = set()
+    for file in arrival.manifest.head.marks:
+        if file.kind == "promotions":
+            promoted = _take_promotions(arrival, found, file)
+        else:
+            _take_closing(arrival, file)
+    notices = _take_entries(arrival, found, writer, promoted, progress)
+    writer.append([_event(arrival, FINISHED)])
+    arrival.session.runtime.index.apply(arrival.into, [], through=writer.head)
+    return notices
 
 
-def _check_entry(path: str, manifest: Manifest, line: ManifestEntry) -> Entry:
-    """Return the entry of one line when its file is what the line says.
-
-    Raises:
-        InvalidError: digest, id, version or label differ, or the file is no entry.
-    """
-    from amem_core.format.entry import digest, parse
-
-    data = _read(path, line.path, LARGEST_ENTRY)
-    if digest(data) != line.digest:
-        message = f"{line.path} does not have the digest that the manifest gives: it was changed after the export"
-        raise InvalidError(message, hint="export it again; nothing was imported")
-    try:
-        entry = parse(data, domain=manifest.domain, id=line.id, path=line.path)
-    except FormatError as exc:
-        message = f"the bundle holds a broken entry: {exc}"
-        raise InvalidError(message, hint=f"{exc.hint}; nothing was imported") from exc
-    if entry.version != line.version:
-        message = f"{line.path} is version {entry.version} and the manifest says {line.version}"
-        raise InvalidError(message, hint="no amem wrote this bundle; nothing was imported")
-    if entry.classification is not line.classification:
-        message = f"{line.path} is {entry.classification} and the manifest says {line.classification}"
-        raise InvalidError(message, hint="no amem wrote this bundle; nothing was imported")
-    if entry.status in {Status.erased, Status.quarantined}:
-        message = f"{line.id} is {entry.status}, which does not travel"
-        raise InvalidError(message, hint="no amem wrote this bundle; nothing was imported")
-    return entry
+def _event(arrival: Arrival, kind: str) -> NewEvent:
+    head = arrival.manifest.head
+    facts = {
+        "entries": len(arrival.manifest.labels),
+        "from": head.domain,
+        "label": str(head.highest_label),
+        **{file.kind: file.digest for file in head.marks},
+    }
+    session = arrival.session
+    return NewEvent(kind, arrival.manifest.digest, session.author, session.runtime.clock.now(), facts)
 
 
-def _check_new(session: Session, into: str, lines: Iterable[ManifestEntry]) -> None:
-    """Refuse what is there already, what belongs to another domain, and what was erased here."""
-    store = session.runtime.store
-    gone = receipts(session, into)
-    removed = {item["digest"]: id for id, receipt in gone.items() for item in receipt["versions"]}
-    everywhere = sorted({into, *store.domains()})
-    for line in lines:
-        if line.id in gone or line.digest in removed:
-            erased = line.id if line.id in gone else removed[line.digest]
-            message = f"{line.id} was erased here (receipt of {erased}) and does not come back"
-            raise ConflictError(message, hint="take it out of the bundle at its origin")
-        for domain in everywhere:
-            if not holds(session.runtime, domain, line.id):
-                continue
-            if domain == into:
-                message = f"{line.id} is in {into} already"
-                raise ConflictError(message, hint="the same entry is not imported twice; nothing was imported")
-            message = f"the id {line.id} is in use elsewhere in this record"
-            raise ConflictError(message, hint="an id in use is never taken over; nothing was imported")
+def _take_closing(arrival: Arrival, file: MarksFile) -> None:
+    session, into = arrival.session, arrival.into
+    for mark in arrival.marks(file):
+        if file.kind == "receipts":
+            travelling.receive_receipt(session, into, mark, origin=arrival.manifest.head.domain, save=True)
+        else:
+            travelling.receive_tombstone(session, into, mark, save=True)
 
 
-def _landing(entry: Entry, into: str) -> Entry:
-    """Return the entry as it lands: at tier raw, verified by nobody here."""
-    return replace(entry, domain=into, trust_tier=Tier.raw, verified=())
+def _take_promotions(arrival: Arrival, found: Findings, file: MarksFile) -> set[str]:
+    """Keep the promotions of the entries that are about to land; return whose they are."""
+    promoted = set()
+    group: dict[str, bytes] = {}
+    for mark in arrival.marks(file):
+        id = mark["id"]
+        promoted.add(id)
+        # An entry that has landed has its own, or was erased since.
+        if id not in found.passed_over:
+            group[id] = travelling.promotion_mark(arrival.into, mark)
+        if len(group) >= _GROUP:
+            _keep(arrival, group)
+            group = {}
+    _keep(arrival, group)
+    return promoted
+
+
+def _keep(arrival: Arrival, promotions: dict[str, bytes]) -> None:
+    """Save the promotions that are not kept as they are already."""
+    store, into = arrival.session.runtime.store, arrival.into
+    kept = store.marks_of(into, "promotions", list(promotions))
+    for id, data in promotions.items():
+        if kept.get(id) != data:
+            store.save_mark(into, "promotions", id, data)
+
+
+def _take_entries(
+    arrival: Arrival,
+    found: Findings,
+    writer: LogWriter,
+    promoted: set[str],
+    progress: Callable[[str, int], None] | None,
+) -> list[str]:
+    runtime, into = arrival.session.runtime, arrival.into
+    told: dict[str, None] = {}
+    taken = 0
+    for batch, checkpoint in zip(arrival.batches(), found.checkpoints, strict=True):
+        if arrival.manifest.so_far != checkpoint:
+            message = "the manifest was changed while it was imported"
+            raise ConflictError(message, hint="what has come in is whole; import the bundle as it is now")
+        entries = [landing(entry, into) for line, entry in batch if line.id not in found.passed_over]
+        _forget_promotions(arrival, [entry.id for entry in entries if entry.id not in promoted])
+        if entries:
+            changes = [Change(entry, IMPORTED, None) for entry in entries]
+            _, notices = committing.commit(runtime, into, writer, changes, actor=arrival.session.author)
+            told.update(dict.fromkeys(notices))
+        taken += len(batch)
+        if progress is not None:
+            progress("imported", taken)
+    return list(told)
+
+
+def _forget_promotions(arrival: Arrival, ids: list[str]) -> None:
+    """Empty what is kept of promotions of ids that arrive with none: an import that was given up may have left some."""
+    store, into = arrival.session.runtime.store, arrival.into
+    for id in store.marks_of(into, "promotions", ids):
+        store.save_mark(into, "promotions", id, travelling.promotion_mark(into, {"id": id, "records": []}))
+
+
+def _answer(arrival: Arrival, found: Findings, *, notices: list[str] | None = None, dry_run: bool = False) -> Imported:
+    counts = {file.kind: file.count for file in arrival.manifest.head.marks}
+    return Imported(
+        path=arrival.bundle.path,
+        domain=arrival.into,
+        ids=tuple(arrival.manifest.labels),
+        receipts=counts.get("receipts", 0),
+        tombstones=counts.get("tombstones", 0),
+        promotions=counts.get("promotions", 0),
+        there_already=len(found.passed_over),
+        dry_run=dry_run,
+        notices=(*found.notices, *(notices or ())),
+    )

@@ -15,7 +15,7 @@ from amem_core.domain.values import value_keys
 from amem_core.errors import ConflictError, CorruptionError, FormatError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from amem_core.domain.entries import Entry
     from amem_core.runtime import Runtime
@@ -36,28 +36,44 @@ def rejection(entry: Entry) -> Mapping[str, Any] | None:
     return None if last is None or last.get("lifted") else last
 
 
-def refuse_rejected(runtime: Runtime, domain: str, entries: Iterable[Entry]) -> None:
+def refuse_rejected(
+    runtime: Runtime, domain: str, entries: Iterable[Entry], *, apart_from: Container[str] = frozenset()
+) -> None:
     """Refuse entries that state a value which was rejected or erased, or that are derived from one that was rejected.
+
+    An entry that is itself rejected states nothing any more, so that only an erasure refuses it. What
+    was closed by the ids ``apart_from`` does not count.
 
     Raises:
         ConflictError: the message says why the value was refused and how that is lifted.
     """
     stating = list(entries)
-    keys = {key: entry for entry in stating for key in keys_of(entry)}
-    for key, mark in active(runtime, domain, list(keys)).items():
-        raise _refused(keys[key].title, mark)
+    keys = [(key, entry) for entry in stating for key in keys_of(entry)]
+    closed = active(runtime, domain, [key for key, _ in keys], apart_from=apart_from)
+    for key, entry in keys:
+        item = closed.get(key)
+        if item is not None and (item["cause"] == "erased" or rejection(entry) is None):
+            raise _refused(entry.title, item)
     for entry in stating:
         for id in entry.derived_from:
-            _refuse_derived(runtime, domain, entry, id)
+            if id not in apart_from:
+                _refuse_derived(runtime, domain, entry, id)
 
 
-def active(runtime: Runtime, domain: str, keys: list[str]) -> dict[str, dict[str, Any]]:
-    """Return, of the tombstones of these keys, the first item of each that nobody has lifted."""
+def active(
+    runtime: Runtime, domain: str, keys: list[str], *, apart_from: Container[str] = frozenset()
+) -> dict[str, dict[str, Any]]:
+    """Return, of the tombstones of these keys, the first item of each that nobody has lifted, an erasure's before all.
+
+    Those of the ids ``apart_from`` are left out.
+    """
     found = {}
     for key, data in runtime.store.marks_of(domain, KIND, keys).items():
-        item = next((item for item in parsed(domain, key, data)["items"] if not item["lifted"]), None)
-        if item is not None:
-            found[key] = item
+        items = [
+            item for item in parsed(domain, key, data)["items"] if not item["lifted"] and item["id"] not in apart_from
+        ]
+        if items:
+            found[key] = next((item for item in items if item["cause"] == "erased"), items[0])
     return found
 
 
