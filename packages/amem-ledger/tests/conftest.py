@@ -89,9 +89,10 @@ def killing(admin):
         enough = threading.Event()
 
         def kill():
+            # Chosen first: a condition in the same WHERE may be looked at last.
             query = (
-                "SELECT pid FROM pg_stat_activity WHERE application_name = %s AND pg_terminate_backend(pid)"
-                " AND random() < 0.3"
+                "WITH chosen AS MATERIALIZED (SELECT pid FROM pg_stat_activity WHERE application_name = %s"
+                " AND random() < 0.2) SELECT pg_terminate_backend(pid) FROM chosen"
             )
             while not enough.wait(seconds):
                 killed.extend(admin.execute(query, (application,)).fetchall())

@@ -148,6 +148,13 @@ class Server:
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
 
+    def forget(self) -> None:
+        """Leave it running for others: whoever of them is last stops it."""
+        if self._child is not None:
+            self._child.poll()
+            # Not a child that was forgotten: Python would warn of one.
+            self._child.returncode = self._child.returncode or 0
+
     def _runs(self, pid: int) -> bool:
         if self._child is not None and self._child.pid == pid:
             return self._child.poll() is None
@@ -198,7 +205,7 @@ def shared_of(service: Service) -> Generator[Mapping[str, str]]:
     finally:
         with _turn():
             mine.unlink(missing_ok=True)
-            _end_unused(service, session)
+            _end_unused(server, users)
 
 
 @contextmanager
@@ -210,25 +217,26 @@ def _turn() -> Generator[None]:
         yield
 
 
-def _end_unused(service: Service, session: Path) -> None:
-    """Stop the session's server, and forget the session, when nobody who lives uses it."""
-    users = session / f"{service.name}.users"
+def _end_unused(server: Server, users: Path) -> None:
+    """Stop the server, and forget it, when nobody who lives uses it."""
     for user in users.iterdir():
         if _lives(int(user.name)):
+            server.forget()
             return
         user.unlink()
-    Server(service, session / service.name).remove()
+    server.remove()
     users.rmdir()
     # Another service of the session may be in use.
     with suppress(OSError):
-        session.rmdir()
+        users.parent.rmdir()
 
 
 def _sweep(service: Service) -> None:
     """Stop the servers of sessions that were killed."""
     for session in Path(tempfile.gettempdir()).glob(f"{_PREFIX}{os.getuid()}-*"):
-        if (session / f"{service.name}.users").is_dir():
-            _end_unused(service, session)
+        users = session / f"{service.name}.users"
+        if users.is_dir():
+            _end_unused(Server(service, session / service.name), users)
 
 
 def _directory(prefix: str) -> Path:

@@ -5,6 +5,7 @@ An address is host, port and database; a password is in no message, whatever the
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from psycopg import conninfo
@@ -50,6 +51,22 @@ _STATES: dict[str, tuple[str, str]] = {
 # Tables are missing, or rows contradict each other: it is not what amem made.
 _DAMAGE = ("3F000", "42P01", "42703", "42704", "42883", "42P10", "23")
 _TOO_LONG = "54000"
+# Where a connection is refused libpq gives the server's words and no state; a server may speak another language.
+_REFUSALS = (
+    ("password authentication failed", "28P01"),
+    ("no password supplied", "28P01"),
+    ("no pg_hba.conf entry", "28000"),
+    ("role ", "28000"),
+    ("database system is", "57P03"),
+    ("database ", "3D000"),
+    ("too many clients", "53300"),
+    ("connection slots", "53300"),
+    ("too many connections", "53300"),
+)
+# The address is said before, in amem's words.
+_NOISE = re.compile(
+    r'connection failed: |connection to server (at|on socket) "[^"]*"( \([^)]*\))?(, port \d+)? failed: |; Is the server running[^;]*'
+)
 
 
 class Address(NamedTuple):
@@ -109,6 +126,11 @@ def translated(error: psycopg.Error, address: Address) -> AmemError:
     if state == _TOO_LONG:
         return InvalidError(f"{address.text} cannot keep so long a text: {said}", hint="give a shorter id or origin")
     if isinstance(error, psycopg.OperationalError):
+        said = _NOISE.sub("", said)
+        for words, state in _REFUSALS:
+            if words in said:
+                what, hint = _STATES[state]
+                return UnavailableError(f"{address.text} {what}: {said}", hint=hint)
         return UnavailableError(f"{address.text} cannot be reached: {said}", hint=_remedy(said))
     return InternalError(f"{address.text}: {said}", hint="report it, with the versions of amem and of PostgreSQL")
 
@@ -124,8 +146,6 @@ def lost(error: BaseException | None, address: Address, *, changing: bool) -> Un
 
 
 def _remedy(said: str) -> str:
-    if "password authentication failed" in said or "no password supplied" in said:
-        return _STATES["28P01"][1]
     if "could not translate host name" in said or "failed to resolve host" in said:
         return "correct the host of the secret that dsn names, or look at the name server"
     if "timeout" in said or "timed out" in said:
