@@ -22,7 +22,7 @@ SHAPES = [
     *(queries.SearchResult, queries.Hit, results.Reading, entries.Entry, results.Written, results.Pack, results.T0),
     *(results.TaskView, results.TaskNode, tasks.Task, results.Exported, results.Imported, results.Ingested),
     *(results.Broken, results.Reindexed, results.Erased, results.Check, Found, Extra),
-    *(results.Rejected, results.Lifted, results.Verified),
+    *(results.Rejected, results.Lifted, results.Verified, results.Receipt),
 ]
 
 

@@ -43,6 +43,7 @@ TABLE = {
     "serve": Listed("serve", _HOUSE, "Serve the memory to an agent over MCP."),
     "reindex": Listed("reindex", _HOUSE, "Rebuild index and ledger from the record and the log."),
     "erase": Listed("erase", _HOUSE, "Erase every version of an entry, with a receipt."),
+    "receipt": Listed("receipt", _HOUSE, "Show the accounts of erasures, checked against the log."),
     "doctor": Listed("doctor", _HOUSE, "Check everything; change nothing."),
     "plugins": Listed("plugins", _HOUSE, "List the backends and commands that are installed."),
     "completion": Listed("completion", _HOUSE, "Print a script that completes commands in a shell."),

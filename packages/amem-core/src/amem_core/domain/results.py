@@ -271,6 +271,110 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Adopted:
+    """A file that a person made or changed by hand and that was taken in. ``stated`` is the version that it said."""
+
+    id: str
+    version: int
+    stated: int
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Displaced:
+    """An entry that the record holds at another version than the one that the log names last."""
+
+    id: str
+    logged: int
+    held: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Materialized:
+    """What a rebuild of one domain's index and ledger from log and record found.
+
+    ``missing`` are entries that the log names and the record does not hold; ``refused`` are files
+    that were made or changed by hand and not taken in; ``damage`` says where the log is damaged.
+    """
+
+    domain: str
+    entries: int
+    versions: int
+    tasks: int
+    adopted: tuple[Adopted, ...] = ()
+    displaced: tuple[Displaced, ...] = ()
+    missing: tuple[str, ...] = ()
+    refused: tuple[Broken, ...] = ()
+    broken: tuple[Broken, ...] = ()
+    damage: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogBreak:
+    """The first place at which a log is damaged. ``line`` counts the file's lines from 1, where the log is a file."""
+
+    line: int | None
+    seq: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that a check found. ``rule`` is a stable name; ``state`` is ``warning`` or ``alarm``.
+
+    ``id`` is the entry or task that it is about and ``other`` the one that it leads to.
+    """
+
+    domain: str
+    rule: str
+    state: str
+    detail: str
+    id: str | None = None
+    other: str | None = None
+    path: str | None = None
+    line: int | None = None
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogVerified:
+    """What a check of one domain's log found. ``chain`` is the last event's; ``torn`` counts bytes behind it.
+
+    ``compared`` versions of the record were laid beside the digests that the log names.
+    """
+
+    domain: str
+    state: str
+    events: int
+    chain: str
+    compared: int
+    torn: int = 0
+    breach: LogBreak | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """How much of one domain a check looked at."""
+
+    domain: str
+    events: int
+    entries: int
+    versions: int
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fsck:
+    """What a check of record, log, index and ledger found; ``repaired`` says what was done before it looked again."""
+
+    state: str
+    domains: tuple[Checked, ...]
+    findings: tuple[Finding, ...] = ()
+    repaired: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One finding of ``doctor``: ``state`` is ``ok``, ``warning`` or ``alarm``."""
 

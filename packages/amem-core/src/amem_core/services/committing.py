@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 WRITTEN = "entry.written"
 IMPORTED = "entry.imported"
 ABANDONED = "entry.abandoned"
+ADOPTED = "entry.adopted"
 ERASED = "entry.erased"
 
 
@@ -82,11 +83,14 @@ def commit(
     *,
     actor: str,
     also: Sequence[NewEvent] = (),
+    indexed: bool = True,
 ) -> tuple[list[str], list[str]]:
     """Write the versions together; return their digests and what the caller should be told.
 
     ``also`` are events that belong to the same step, such as a task's filing; they are appended
     with the versions' own, all or none. The caller holds ``writer`` and has settled the domain.
+    ``indexed`` is False for a caller that rebuilds the index next: an index that is not whole must
+    not say that it has followed the log.
 
     Raises:
         ConflictError: a version states what was rejected or erased, or the record changed behind
@@ -123,7 +127,9 @@ def commit(
         for change, version, event in zip(changes, versions, events, strict=True)
     ]
     _project(runtime, domain, documents)
-    notices = []
+    notices: list[str] = []
+    if not indexed:
+        return [version.digest for version in versions], notices
     try:
         runtime.index.apply(domain, documents, through=writer.head)
         runtime.settled.add(domain)

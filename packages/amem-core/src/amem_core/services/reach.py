@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amem_core.domain.labels import Status
 from amem_core.domain.names import check_domain, check_entry_id
 from amem_core.errors import DeniedError, NotFoundError
 from amem_core.services.looking import look
@@ -83,10 +84,22 @@ def locate(session: Session, id: str) -> tuple[str, Current]:
             )
         except NotFoundError:
             continue
+        if current.entry.status is not Status.erased:
+            _refuse_restored(session, name, id)
         may_read(session, current.entry, current.entry.classification)
         return name, current
     message = f"there is no entry {id}"
     raise NotFoundError(message, hint="search for it; ids are copied from a search's answer")
+
+
+def _refuse_restored(session: Session, domain: str, id: str) -> None:
+    """Refuse an entry that was erased and whose file somebody put back."""
+    from amem_core.services.receipts import receipt_of
+
+    receipt = receipt_of(session.runtime, domain, id)
+    if receipt is not None and receipt["finished"] and not receipt.get("origin"):
+        message = f"{id} was erased at {receipt['time']}, and its file was put back by hand"
+        raise DeniedError(message, hint=f"take record/{domain}/{id}.md out of the record; amem fsck names it")
 
 
 def may_read(session: Session, entry: Entry, label: Label) -> None:

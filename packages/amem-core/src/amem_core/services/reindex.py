@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amem_core.domain.entries import Document
 from amem_core.domain.events import NewEvent
-from amem_core.domain.labels import Label
+from amem_core.domain.labels import Label, Status
 from amem_core.domain.results import Broken, Reindexed
 from amem_core.errors import FormatError, UnavailableError
 from amem_core.ports.store import Unreadable
@@ -106,8 +106,9 @@ def _walk(
         except FormatError as exc:
             found.broken.append(_broken(domain, stored.id, None, exc))
             continue
-        if earlier and current.entry.version <= earlier[-1]:
-            found.broken.append(_set_back(domain, current.entry, earlier[-1]))
+        refused = _refused(runtime, domain, current, earlier)
+        if refused is not None:
+            found.broken.append(refused)
             continue
         for number in earlier:
             try:
@@ -158,6 +159,25 @@ def _logged(runtime: Runtime, domain: str) -> dict[str, datetime]:
 def _adoption(document: Document, now: datetime) -> NewEvent:
     facts = {"version": document.entry.version, "digest": document.digest}
     return NewEvent(ADOPTED, document.entry.id, "owner", now, facts)
+
+
+def _refused(runtime: Runtime, domain: str, current: Document, earlier: list[int]) -> Broken | None:
+    """Return why a current version is not taken in, None when it is."""
+    if earlier and current.entry.version <= earlier[-1]:
+        return _set_back(domain, current.entry, earlier[-1])
+    return _restored(runtime, domain, current)
+
+
+def _restored(runtime: Runtime, domain: str, document: Document) -> Broken | None:
+    """Tell of a file that brings back what was erased: it is not taken in and not served."""
+    from amem_core.services.receipts import receipt_of
+
+    entry = document.entry
+    receipt = None if entry.status is Status.erased else receipt_of(runtime, domain, entry.id)
+    if receipt is None or not receipt["finished"] or receipt.get("origin"):
+        return None
+    reason = f"it was erased at {receipt['time']} and was put back by hand: take the file out of the record"
+    return Broken(path=f"record/{domain}/{entry.id}.md", line=None, reason=reason)
 
 
 def _set_back(domain: str, entry: Entry, highest: int) -> Broken:
