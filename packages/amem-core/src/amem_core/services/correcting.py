@@ -59,8 +59,21 @@ def reject(session: Session, id: str, *, reason: str) -> Rejected:
 
 def lift(session: Session, id: str, *, reason: str) -> Lifted:
     """Lift a rejection or an erasure's hold on its values; see ``Session.lift``."""
+    from amem_core.services import travelling
+
     reason = _said(reason, "reason", "say why the value may be stated again")
     id = check_entry_id(id)
+    try:
+        return _lift_here(session, id, reason)
+    except (NotFoundError, ConflictError):
+        # What came with a bundle may be closed in the name of an entry that is not here, or not rejected here.
+        lifted = travelling.lift(session, id, _item(session.runtime.clock.now(), session.author, reason=reason))
+        if lifted is None:
+            raise
+        return lifted
+
+
+def _lift_here(session: Session, id: str, reason: str) -> Lifted:
     domain, seen = _of_the_record(session, id)
     session.decide("lift", _facts(seen.entry))
     runtime = session.runtime

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from amem_core.domain.entries import Entry
+from amem_core.domain.events import NewEvent
 from amem_core.domain.labels import Label, Status, Tier
 from amem_core.domain.results import Lifted
-from amem_core.errors import CorruptionError, InvalidError
+from amem_core.errors import CorruptionError, InvalidError, NotFoundError
 from amem_core.services import committing, tombstones
 from amem_core.services.erase import receipts
 from amem_core.services.reach import holds
@@ -20,7 +20,9 @@ from amem_core.services.reach import holds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from amem_core.domain.entries import Entry
     from amem_core.runtime import Runtime
+    from amem_core.services.committing import Current
     from amem_core.session import Session
 
 LIFTED = "tombstone.lifted"
@@ -164,18 +166,26 @@ def promotion_mark(into: str, mark: Mapping[str, Any]) -> bytes:
 # -- lifting ------------------------------------------------------------------------------------------
 
 
-def lift(session: Session, domain: str, id: str, item: Mapping[str, Any]) -> Lifted | None:
-    """Lift every tombstone of a domain that ``id`` closed and that no entry or receipt here stands behind.
+def lift(session: Session, id: str, item: Mapping[str, Any]) -> Lifted | None:
+    """Lift the tombstones that ``id`` closed elsewhere; ``item`` says when, by whom and why. None when there are none."""
+    for domain in sorted(session.readable.domains):
+        closed = next((old for _, old in _closed_by(session.runtime, domain, id)), None)
+        if closed is None or not session.readable.allows(domain, Label.parse(closed["label"])):
+            continue
+        facts = {"id": id, "domain": domain, "author": closed["by"], "label": closed["label"]}
+        session.decide("lift", {**facts, "tier": str(Tier.raw), "status": str(Status.demoted)})
+        return _lift(session, domain, id, item)
+    return None
 
-    ``item`` says when, by whom and why. None when there is no such tombstone.
-    """
-    from amem_core.domain.events import NewEvent
 
+def _lift(session: Session, domain: str, id: str, item: Mapping[str, Any]) -> Lifted | None:
     runtime = session.runtime
     with runtime.log.writer(domain) as writer:
         committing.settle(runtime, domain, writer)
+        current = _current(runtime, domain, id)
         closed = dict(_closed_by(runtime, domain, id))
-        if not closed:
+        if not closed or (current is not None and tombstones.rejection(current.entry) is not None):
+            # What an entry here says of itself is lifted with the entry.
             return None
         writer.append([NewEvent(LIFTED, id, session.author, runtime.clock.now(), {"values": sorted(closed)})])
         for key, old in closed.items():
@@ -187,18 +197,20 @@ def lift(session: Session, domain: str, id: str, item: Mapping[str, Any]) -> Lif
         runtime.index.apply(domain, [], through=writer.head)
     return Lifted(
         id=id,
-        version=0,
+        version=current.entry.version if current else 0,
         domain=domain,
-        digest="",
-        status=Status.demoted,
+        digest=current.digest if current else "",
+        status=current.entry.status if current else Status.demoted,
         values=tuple(sorted(closed)),
-        notices=(f"{id} was closed elsewhere and came with a bundle; what it stated may be written again",),
+        notices=(f"what {id} stated was closed elsewhere and came with a bundle; it may be written again",),
     )
 
 
-def closed_by(runtime: Runtime, domain: str, id: str) -> Mapping[str, Any] | None:
-    """Return what closed a value in the name of ``id`` and is not lifted, None when nothing did."""
-    return next((item for _, item in _closed_by(runtime, domain, id)), None)
+def _current(runtime: Runtime, domain: str, id: str) -> Current | None:
+    try:
+        return committing.load(runtime, domain, id)
+    except NotFoundError:
+        return None
 
 
 def _closed_by(runtime: Runtime, domain: str, id: str) -> Iterator[tuple[str, dict[str, Any]]]:
