@@ -48,6 +48,7 @@ def follow(connection: Connection, ledger: str, place: Place, events: Sequence[E
     values: dict[str, Any] = {"ids": sorted({event.subject for event in events}), "domain": place.domain}
     with _in_one_step(connection, place):
         with connection.pipeline():
+            connection.execute("BEGIN")
             connection.execute(LOCK, (place.lock,))
             waiting = connection.execute(own.waiting, values)
             held = connection.execute(own.held, values)
@@ -58,12 +59,14 @@ def follow(connection: Connection, ledger: str, place: Place, events: Sequence[E
             following.take(event)
         new = [id for id in following.changed if id not in known]
         with connection.pipeline():
-            _keep(connection, own.keep, following.changed.values())
+            for held_row in _rows_of(following.changed.values()):
+                connection.execute(own.keep, held_row)
             if new:
                 connection.execute(shared.add, {"ids": new, "domain": place.domain})
             if following.sent:
                 connection.execute(own.sent, {"numbers": following.sent})
             connection.execute(own.followed, {"domain": place.domain, "through": through})
+            connection.execute("COMMIT")
 
 
 def rebuild(connections: Connections, places: Places, domain: str, events: Iterable[Event], *, through: int) -> int:
@@ -93,7 +96,7 @@ def rebuild(connections: Connections, places: Places, domain: str, events: Itera
 
 def _replace(connection: Connection, ledger: str, place: Place, past: Past, through: int) -> int:
     own, shared = statements(ledger, place), routing(ledger)
-    with _in_one_step(connection, place):
+    with _in_one_step(connection, place), connection.transaction():
         # As long as it takes: an operator asked for it, and others see the old rows meanwhile.
         connection.execute("SET LOCAL statement_timeout = 0")
         connection.execute(LOCK, (place.lock,))
@@ -106,8 +109,9 @@ def _replace(connection: Connection, ledger: str, place: Place, past: Past, thro
         connection.execute(own.forget, {"ids": old})
         connection.execute(shared.remove, {"domain": place.domain, "ids": [id for id in routed if id not in held]})
         connection.execute(own.unfile, {"ids": differing})
-        for ids in _chunks([*differing, *new]):
-            _keep(connection, own.keep, [held[id] for id in ids])
+        with connection.cursor() as cursor:
+            for ids in _chunks([*differing, *new]):
+                cursor.executemany(own.keep, _rows_of(held[id] for id in ids))
         for ids in _chunks([id for id in held if id not in routed]):
             taken = connection.execute(shared.elsewhere, {"ids": ids, "domain": place.domain}).fetchone()
             if taken is not None:
@@ -142,24 +146,21 @@ def _rows(connection: Connection, query: bytes) -> Iterator[Held]:
             yield _held_of(row)
 
 
-def _keep(connection: Connection, statement: bytes, held: Iterable[Held]) -> None:
-    rows = [(*row_of(task), began, filing_of(task.origin, task.upstream_event)) for task, began in held]
-    if rows:
-        with connection.cursor() as cursor:
-            cursor.executemany(statement, rows)
+def _rows_of(held: Iterable[Held]) -> list[tuple[Any, ...]]:
+    return [(*row_of(task), began, filing_of(task.origin, task.upstream_event)) for task, began in held]
 
 
 @contextmanager
 def _in_one_step(connection: Connection, place: Place) -> Generator[None]:
-    """Run a transaction; two tasks that claim one filing or one id are the log's fault.
+    """End a transaction that failed; two tasks that claim one filing or one id are the log's fault.
 
     Raises:
         CorruptionError: there are two.
     """
     try:
-        with connection.transaction():
-            yield
+        yield
     except errors.UniqueViolation as exc:
+        connection.rollback()
         if exc.diag.table_name == "route":
             message = (
                 f"the log of the domain {place.domain} files a task whose id another domain took at the same moment"
@@ -167,6 +168,10 @@ def _in_one_step(connection: Connection, place: Place) -> Generator[None]:
             raise CorruptionError(message, hint="look at the task.filed events of the last minutes") from exc
         message = f"the log of the domain {place.domain} files one origin and event twice"
         raise CorruptionError(message, hint="look at its task.filed events with that origin") from exc
+    except BaseException:
+        if not connection.closed:
+            connection.rollback()
+        raise
 
 
 def _is_elsewhere(domain: str, id: str, other: str) -> CorruptionError:

@@ -303,7 +303,8 @@ class PostgresLedger:
             place = self._places.find(connection, domain)
             if place is None:
                 return []
-            with connection.pipeline(), connection.transaction():
+            # What is sent together is one transaction, and each statement sees what was committed before it.
+            with connection.pipeline():
                 connection.execute(statements.LOCK, (place.lock,))
                 cursor = connection.execute(self._statements(place).outgoing, {"limit": limit})
             return cursor.fetchall()
@@ -339,11 +340,14 @@ class PostgresLedger:
                 transition than the one recorded here: the log is right, and ``amem reindex`` follows it.
         """
         stream = iter(events)
+        reached = -1
         while chunk := list(islice(stream, _CHUNK)):
             own = [event for event in chunk if event.kind.startswith(PREFIX)]
             if own:
-                self._follow(domain, own, min(chunk[-1].seq, through))
-        self._pass(domain, through)
+                reached = min(chunk[-1].seq, through)
+                self._follow(domain, own, reached)
+        if reached < through:
+            self._pass(domain, through)
 
     def rebuild(self, domain: str, events: Iterable[Event], *, through: int) -> int:
         """Make the domain's tasks again; see the port, and ``_following`` for what it costs."""
