@@ -370,20 +370,21 @@ def test_a_hand_edit_is_served_and_the_next_version_keeps_it_as_history(root, ow
     put(root, f"{id}.md", text.replace("summary: fish", "summary: frogs"))
     assert owner.reindex(domain="notes")[0].edited_by_hand == (id,)
     assert owner.search("frogs").hits[0].id == id
-    assert owner.write(fact("Herons", "voles", id=id)).version == 2
-    assert owner.get(id, version=1).entry.summary == "frogs"
+    assert owner.write(fact("Herons", "voles", id=id)).version == 3
+    assert owner.get(id, version=2).entry.summary == "frogs"
 
 
-def test_a_hand_edit_that_sets_the_version_back_is_reported_and_not_served(root, owner):
+def test_a_hand_edit_that_sets_the_version_back_is_a_version_above_all_others(root, owner):
     id = owner.write(fact("Herons", "fish")).id
     owner.write(fact("Herons", "voles", id=id))
     path = os.path.join(root, "record", "notes", f"{id}.md")
     with open(path, encoding="utf-8") as file:
         text = file.read()
     put(root, f"{id}.md", text.replace("version: 2", "version: 1"))
-    (broken,) = owner.reindex(domain="notes")[0].broken
-    assert "write version: 2" in broken.reason
-    assert owner.search("herons").hits == ()
+    done = owner.reindex(domain="notes")[0]
+    assert (done.edited_by_hand, done.broken) == ((id,), ())
+    assert [(hit.version, hit.summary) for hit in owner.search("herons").hits] == [(3, "voles")]
+    assert owner.write(fact("Herons", "newts", id=id)).version == 4
 
 
 def test_a_record_directory_that_cannot_be_listed_is_an_error_and_no_empty_answer(root, owner):

@@ -268,15 +268,13 @@ def test_of_processes_that_claim_at_the_same_time_one_gets_the_task(root):
 
 @pytest.fixture
 def bundle(root, owner, tmp_path):
-    """A bundle of two entries, one of them curated by the owner's hand."""
+    """A bundle of two entries, one of them verified."""
     ids = [
         owner.write(Draft(domain="notes", type="fact", title=f"Fact {name}", summary=f"It is {name}.", body=name)).id
         for name in ("alpha", "beta")
     ]
-    file = Path(root) / "record" / "notes" / f"{ids[0]}.md"
-    file.write_text(file.read_text().replace("trust_tier: raw", "trust_tier: curated"))
-    assert [done.edited_by_hand for done in owner.reindex()] == [(ids[0],)]
-    assert owner.get(ids[0]).entry.trust_tier is Tier.curated
+    owner.verify(ids[0], oracle="human", evidence="It was looked up.", by="the librarian on duty")
+    assert owner.get(ids[0]).entry.trust_tier is Tier.verified
     owner.write(Draft(domain="notes", type="fact", title="Salary", summary="No.", label=Label.confidential))
     target = tmp_path / "bundle"
     done = amem("export", "--domain", "notes", "--to", target, "--max-label", "internal", "--json", root=root).json
@@ -332,8 +330,8 @@ def link_away(path):
 
 def unlist(path):
     text = (path / "manifest.yaml").read_text()
-    lines = [line for line in text.splitlines(keepends=True) if line.startswith("  - ")]
-    (path / "manifest.yaml").write_text(text + lines[0])
+    lines = [line for line in text.splitlines(keepends=True) if line.startswith("  - {id: ")]
+    (path / "manifest.yaml").write_text(text.replace(lines[0], lines[0] * 2))
 
 
 SPOILED = {

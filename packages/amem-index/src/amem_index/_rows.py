@@ -10,6 +10,7 @@ from amem_core.domain.fingerprints import fingerprint
 from amem_core.domain.labels import Label, Status, Tier
 from amem_core.domain.queries import Hit
 from amem_core.errors import InvalidError
+from amem_core.ports.index import Kept
 from amem_index.analysis import clean, exact_terms, normalised, segmented
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ _EPOCH_DAY = date(1970, 1, 1)
 _DAY = 86_400_000_000
 _TICK = timedelta(microseconds=1)
 _DATE_LENGTH = 10
+_DIGEST = 4  # Where a card has the digest.
 # Looking a member up by its value costs several times as much, and a search does it for each hit.
 _LABELS: tuple[Label, ...] = tuple(Label)
 _TIERS: tuple[Tier, ...] = tuple(Tier)
@@ -28,6 +30,7 @@ _STATUSES = {status.value: status for status in Status}
 # One encoder for all: json.dumps with these settings would build one for each document.
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
+KEPT_COLUMNS = "d.id, d.version, d.known_from, d.shown, d.status, d.card"
 HIT_COLUMNS = "d.id, d.version, d.type, d.author, d.shown, d.tier, d.status, d.created, d.card"
 
 
@@ -77,6 +80,8 @@ def doc_row(document: Document) -> tuple[Any, ...]:
         lines(entry.tags),
         lines(entry.source),
         fingerprint(type=entry.type, title=entry.title, summary=entry.summary, body=entry.body),
+        len((entry.body or entry.summary).split()),
+        _strand(entry),
         _card(document),
     )
 
@@ -86,6 +91,13 @@ def words_row(entry: Entry) -> tuple[str, ...]:
     texts = [normalised(text) for text in (entry.title, entry.summary, entry.body)]
     names = [normalised(name) for name in (*entry.aliases, *entry.tags)]
     return (*map(segmented, texts), segmented("\n".join(names)), exact_terms([*texts, *names]))
+
+
+def kept(row: tuple[Any, ...]) -> Kept:
+    """Return what a row of ``KEPT_COLUMNS`` says of its version."""
+    id_, version, known_from, label, status, card = row
+    moment = _EPOCH + timedelta(microseconds=known_from)
+    return Kept(id_, version, json.loads(card)[_DIGEST], moment, _LABELS[int(label)], _STATUSES[status])
 
 
 def hit(row: tuple[Any, ...], score: float = 0.0) -> Hit:
@@ -114,6 +126,15 @@ def hit(row: tuple[Any, ...], score: float = 0.0) -> Hit:
         review_by=None if review_by is None else date.fromisoformat(review_by),
         superseded_by=by,
     )
+
+
+def _strand(entry: Entry) -> str | None:
+    """Return what an entry is a piece of: the document or transcript that it was cut from, else its session."""
+    for source in entry.source:
+        whole, mark, _ = source.partition("#")
+        if mark and not whole.startswith("github:"):
+            return clean(whole)
+    return entry.author if entry.author.startswith("session:") else None
 
 
 def _card(document: Document) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amem_index.analysis import TOKENIZER
 
-VERSION = 2
+VERSION = 3
 
 # Title and alias before summary before body; what holds the exact term of a question comes first anyway.
 _WEIGHTS = "bm25(4.0, 2.0, 1.0, 4.0, 2.0)"
@@ -22,6 +22,7 @@ def _words(table: str) -> tuple[str, str]:
 # doc: one row per version. ``own`` is its label, ``shown`` the label that it carries; ``known_until`` is
 # NULL for the newest; times are microseconds since 1970 in UTC; ``tags`` and ``sources`` are lines;
 # ``fingerprint`` is equal for equal text.
+# ``words`` counts the entry's own; entries of one ``strand`` were written after one another and tell about each other.
 # ``competes`` says which table of words holds its text: the newest version of an active entry is in ``live``,
 # anything else in ``rest``, so that what may not answer costs a search nothing and sways no rank.
 STATEMENTS = (
@@ -37,12 +38,13 @@ STATEMENTS = (
         " known_from INTEGER NOT NULL, known_until INTEGER, valid_from INTEGER, valid_until INTEGER,"
         " always_load INTEGER NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, own INTEGER NOT NULL,"
         " author TEXT NOT NULL, tags TEXT NOT NULL, sources TEXT NOT NULL, fingerprint TEXT NOT NULL,"
-        " card TEXT NOT NULL)"
+        " words INTEGER NOT NULL, strand TEXT, card TEXT NOT NULL)"
     ),
     "CREATE UNIQUE INDEX doc_version ON doc(shard, id, version)",
     "CREATE INDEX doc_type ON doc(shard, status, type, created, id) WHERE known_until IS NULL",
     "CREATE INDEX doc_created ON doc(shard, created, id) WHERE known_until IS NULL",
     "CREATE INDEX doc_fingerprint ON doc(shard, fingerprint) WHERE known_until IS NULL",
+    "CREATE INDEX doc_strand ON doc(shard, strand, created, id) WHERE competes = 1 AND strand IS NOT NULL",
     "CREATE INDEX doc_always ON doc(shard, created, id) WHERE known_until IS NULL AND always_load = 1",
     *_words("live"),
     *_words("rest"),

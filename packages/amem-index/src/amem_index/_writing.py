@@ -17,8 +17,8 @@ _TABLES = ("rest", "live")
 _COPIED = "rowid, title, summary, body, aliases, exact"
 _INSERT_DOC = (
     "INSERT INTO doc(shard, shown, competes, known_until, status, type, tier, created, known_from, valid_from, valid_until,"
-    " always_load, id, version, own, author, tags, sources, fingerprint, card)"
-    " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " always_load, id, version, own, author, tags, sources, fingerprint, words, strand, card)"
+    " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 # These tables' names are constants; values are always bound.
 _INSERT_WORDS = tuple(

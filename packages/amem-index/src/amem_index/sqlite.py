@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from amem_core.domain.labels import Status
 from amem_core.errors import InvalidError
-from amem_core.ports.index import IndexCapabilities
+from amem_core.ports.index import IndexCapabilities, Kept
 from amem_index import _writing
 from amem_index._database import DamagedError, Database
 from amem_index._filters import ONLY_ACTIVE, Filter, filter_of, known
-from amem_index._rows import HIT_COLUMNS, hit
+from amem_index._naming import Told, gains
+from amem_index._neighbours import DEPTH, Candidate, neighbours, spread
+from amem_index._rows import HIT_COLUMNS, KEPT_COLUMNS, hit, kept
 from amem_index.analysis import clean, expressions
 from amem_index.config import check_settings
 
@@ -37,6 +39,16 @@ _NO_WAIT = 10.0 * 365 * 24 * 3600
 _ORDERS = {"newest": "d.created DESC, d.id DESC", "oldest": "d.created, d.id", "id": "d.id"}
 _UNINDEXED = {order: by.replace("d.", "+d.") for order, by in _ORDERS.items()}
 _STEP = 1e-9
+_HIT = 4  # Where a row's hit begins, behind its number, its rank, its words and when it begins to be true.
+_AUTHOR, _CREATED = _HIT + 3, _HIT + 7
+_PAGE = 500
+_VERSIONS = (
+    f"SELECT {KEPT_COLUMNS} FROM doc d"  # noqa: S608  (a constant)
+    " WHERE d.shard = (SELECT number FROM shard WHERE domain = ? AND state = 1)"
+    " AND (d.id, d.version) > (?, ?) ORDER BY d.id, d.version LIMIT ?"
+)
+
+_Row = tuple[Any, ...]
 
 
 def open_index(root: str, settings: SqliteSettings) -> SqliteIndex:
@@ -119,18 +131,10 @@ class SqliteIndex:
         if where is None:
             return []
         limit = min(query.limit, _MOST)
-        tables = _tables(query)
-        found: list[tuple[float, tuple[Any, ...]]] = []
-        seen: set[int] = set()
         with self._database.reading() as connection:
-            for expression in asked:
-                best = _best(connection, tables, expression, where, wanted=limit - len(found), seen=seen)
-                _raise_above(found, best)
-                found += best
-                if len(found) >= limit:
-                    break
-                seen.update(row[0] for _, row in best)
-        return [hit(row[2:], score) for score, row in found]
+            found = _candidates(connection, _tables(query), asked, where, max(limit, DEPTH))
+            ranked = _ranked(connection, found, query)
+        return [hit(row[_HIT:], score) for score, row in ranked[:limit]]
 
     def select(
         self,
@@ -168,6 +172,20 @@ class SqliteIndex:
         with self._database.connection() as connection:
             row = connection.execute(statement, where.values).fetchone()
         return None if row is None else hit(row)
+
+    def versions(self, domain: str, id: str | None = None) -> Iterator[Kept]:
+        """See ``Index.versions``. A page at a time, so that no transaction stays open while the caller thinks."""
+        at = ("", 0) if id is None else (clean(id), -1)
+        while True:
+            with self._database.connection() as connection:
+                rows = connection.execute(_VERSIONS, (clean(domain), *at, _PAGE)).fetchall()
+            for row in rows:
+                if id is not None and row[0] != at[0]:
+                    return
+                yield kept(row)
+            if len(rows) < _PAGE:
+                return
+            at = (rows[-1][0], rows[-1][1])
 
     def close(self) -> None:
         """See ``Index.close``."""
@@ -234,6 +252,40 @@ def _tables(query: Query) -> tuple[str, ...]:
     return ("live", "rest")
 
 
+def _candidates(
+    connection: sqlite3.Connection, tables: tuple[str, ...], asked: Sequence[str], where: Filter, wanted: int
+) -> list[list[_Row]]:
+    """Return the best rows of each expression that none before it matched, until ``wanted`` are found."""
+    found: list[list[_Row]] = []
+    seen: set[int] = set()
+    for expression in asked:
+        best = _best(connection, tables, expression, where, wanted=wanted - len(seen), seen=seen)
+        found.append(best)
+        seen.update(row[0] for row in best)
+        if len(seen) >= wanted:
+            break
+    return found
+
+
+def _ranked(connection: sqlite3.Connection, found: list[list[_Row]], query: Query) -> list[tuple[float, _Row]]:
+    """Return the rows with their scores, best first: those of an earlier expression come before those of a later one."""
+    candidates = [Candidate(row[0], -row[1], row[2]) for best in found for row in best]
+    # What stood beside an entry then is not known to the table: by that clock the words alone count.
+    beside = neighbours(connection, candidates) if query.as_of is None and len(candidates) > 1 else {}
+    scores = spread(candidates, beside)
+    told = [
+        Told(row[0], row[_AUTHOR], row[3] if row[3] is not None else row[_CREATED]) for best in found for row in best
+    ]
+    for number, gain in gains(query.text, told).items():
+        scores[number] *= gain
+    ranked: list[tuple[float, _Row]] = []
+    for best in found:
+        scored = sorted(((scores[row[0]], row) for row in best), key=lambda each: (-each[0], each[1][_HIT]))
+        _raise_above(ranked, scored)
+        ranked += scored
+    return ranked
+
+
 def _best(
     connection: sqlite3.Connection,
     tables: tuple[str, ...],
@@ -242,31 +294,31 @@ def _best(
     *,
     wanted: int,
     seen: set[int],
-) -> list[tuple[float, tuple[Any, ...]]]:
-    """Return the ``wanted`` best rows that match and are not ``seen``, with their scores, best first."""
-    found: list[tuple[float, tuple[Any, ...]]] = []
+) -> list[_Row]:
+    """Return the ``wanted`` best rows that match and are not ``seen``, best first."""
+    found: list[_Row] = []
     for table in tables:
         # FTS5 gives its rows by rank, so the filter is asked of the first few only. It is left to run on while
         # scores are equal, since equal scores are ordered by id.
         statement = (
-            f"SELECT d.row, {table}.rank, {HIT_COLUMNS} FROM {table} CROSS JOIN doc d ON d.row = {table}.rowid"  # noqa: S608  (constants)
+            f"SELECT d.row, {table}.rank, d.words, d.valid_from, {HIT_COLUMNS} FROM {table} CROSS JOIN doc d ON d.row = {table}.rowid"  # noqa: S608  (constants)
             f" WHERE {table} MATCH ? AND {where.sql} ORDER BY {table}.rank"
         )
         rows = connection.execute(statement, (expression, *where.values))
         taken = 0
         for row in rows:
-            if taken >= wanted and -row[1] != found[-1][0]:
+            if taken >= wanted and row[1] != found[-1][1]:
                 break
             if row[0] not in seen:
-                found.append((-row[1], row))
+                found.append(row)
                 taken += 1
         rows.close()
-    found.sort(key=lambda scored: (-scored[0], scored[1][2]))
+    found.sort(key=lambda row: (row[1], row[_HIT]))
     del found[wanted:]
     return found
 
 
-def _raise_above(found: list[tuple[float, tuple[Any, ...]]], next_best: list[tuple[float, tuple[Any, ...]]]) -> None:
+def _raise_above(found: list[tuple[float, _Row]], next_best: list[tuple[float, _Row]]) -> None:
     """Lift the scores of those that come first anyway, so that scores fall from first to last."""
     if not found or not next_best:
         return

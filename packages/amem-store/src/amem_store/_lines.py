@@ -141,6 +141,17 @@ def find_seq(fd: int, size: int, domain: str) -> int:
     return 0
 
 
+def find_end(fd: int, size: int) -> int:
+    """Return the offset behind the last whole group, whether or not its lines are events; 0 for none."""
+    lines = backward(fd, size)
+    end = next(lines)[0]
+    for offset, line in lines:
+        if not line.startswith(MORE):
+            return end
+        end = offset
+    return 0
+
+
 def find_tail(fd: int, size: int, domain: str) -> Tail:
     """Return where the log ends, from its last lines alone.
 

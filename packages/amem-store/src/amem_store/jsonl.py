@@ -112,6 +112,23 @@ class JsonlLog:
         """
         return self._read(domain, self._path(domain), max(0, after))
 
+    def torn(self, domain: str) -> int:
+        """Return how many bytes stand behind the last whole group of events, 0 for none.
+
+        Raises:
+            UnavailableError: the log cannot be read.
+        """
+        path = self._path(domain)
+        with _disk.translated("read", path):
+            fd = self._open(path)
+            if fd is None:
+                return 0
+            try:
+                size = os.fstat(fd).st_size
+                return size - _lines.find_end(fd, size)
+            finally:
+                os.close(fd)
+
     def domains(self) -> list[str]:
         """Return the domains that have at least one event, sorted.
 

@@ -354,7 +354,7 @@ class LogVerified:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class Surveyed:
     """How much of one domain a check looked at."""
 
     domain: str
@@ -369,7 +369,7 @@ class Fsck:
     """What a check of record, log, index and ledger found; ``repaired`` says what was done before it looked again."""
 
     state: str
-    domains: tuple[Checked, ...]
+    domains: tuple[Surveyed, ...]
     findings: tuple[Finding, ...] = ()
     repaired: tuple[str, ...] = ()
 

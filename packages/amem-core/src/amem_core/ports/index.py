@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from amem_core.domain.entries import Document
+    from amem_core.domain.labels import Label, Status
     from amem_core.domain.queries import Conditions, Hit, Query, ReadFilter
 
 
@@ -16,6 +17,17 @@ class IndexCapabilities(NamedTuple):
     """What an index can promise beyond the base contract."""
 
     multi_process: bool = False
+
+
+class Kept(NamedTuple):
+    """What an index keeps of one version, to be laid beside the record. ``label`` is the one that it is shown under."""
+
+    id: str
+    version: int
+    digest: str
+    known_from: datetime
+    label: Label
+    status: Status
 
 
 class Index(Protocol):
@@ -98,6 +110,13 @@ class Index(Protocol):
         """Return the newest version of ``id``, or the one that was known at ``as_of``, in whatever domain and status.
 
         None when there is none, or was none by then. The caller asks the policy.
+        """
+        ...
+
+    def versions(self, domain: str, id: str | None = None) -> Iterator[Kept]:
+        """Yield every version that is kept of the domain, or of one id in it, by id and number. Memory stays flat.
+
+        What is applied or rebuilt while it runs may be in it or not; everything else is, once.
         """
         ...
 

@@ -70,6 +70,14 @@ class Log(Protocol):
         """
         ...
 
+    def torn(self, domain: str) -> int:
+        """Return how many bytes stand behind the last whole event, as a crash leaves them; 0 for none. Costs no scan.
+
+        Nobody was told that they were written, and the next writer repairs them. A writer at work
+        may be seen as such a tail for a moment.
+        """
+        ...
+
     def domains(self) -> list[str]:
         """Return the domains that have at least one event, sorted."""
         ...

@@ -14,7 +14,7 @@ from amem_core.domain.fingerprints import fingerprint
 from amem_core.domain.labels import Label, Status
 from amem_core.domain.queries import Conditions, Hit, Query, ReadFilter
 from amem_core.errors import InvalidError, UnavailableError
-from amem_core.ports.index import IndexCapabilities
+from amem_core.ports.index import IndexCapabilities, Kept
 
 _UNPAIRED: Final = re.compile("[\ud800-\udfff]")
 _APART: Final = re.compile("[\ud800-\udfff\u2120\u2122]")
@@ -180,6 +180,21 @@ class MemoryIndex:
                 label = max(document.entry.classification, versions[max(versions)].entry.classification)
                 answers.append((document.entry.version, document.known_from, _hit(document, label)))
         return max(answers, key=lambda answer: answer[:2])[2] if answers else None
+
+    def versions(self, domain: str, id: str | None = None) -> Iterator[Kept]:
+        """See ``Index.versions``."""
+        with self._state.lock:
+            known = self._state.domains.get(domain)
+            kept = {} if known is None else {name: dict(versions) for name, versions in known.versions.items()}
+        for name in sorted(kept):
+            if id is not None and name != id:
+                continue
+            newest = kept[name][max(kept[name])].entry.classification
+            for number in sorted(kept[name]):
+                document = kept[name][number]
+                entry = document.entry
+                label = max(entry.classification, newest)
+                yield Kept(name, number, document.digest, document.known_from.astimezone(UTC), label, entry.status)
 
     def close(self) -> None:
         """See ``Index.close``."""

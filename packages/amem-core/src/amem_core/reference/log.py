@@ -69,6 +69,11 @@ class MemoryLog:
         lines = self._state.lines.get(check_domain(domain), [])
         return (decode_event(line, domain=domain) for line in lines[max(0, after) :])
 
+    def torn(self, domain: str) -> int:
+        """See ``Log.torn``."""
+        check_domain(domain)
+        return 0
+
     def domains(self) -> list[str]:
         """See ``Log.domains``."""
         with self._state.lock:

@@ -1,206 +1,222 @@
-"""Rebuilding what is derived, index and ledger, from the record and the log alone."""
+"""Rebuilding what is derived, index and ledger, from the record and the log alone.
+
+``reindex`` and ``materialize`` are one thing under two names, of which the second tells more.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from amem_core.domain.entries import Document
-from amem_core.domain.events import NewEvent
-from amem_core.domain.labels import Label, Status
-from amem_core.domain.results import Broken, Reindexed
-from amem_core.errors import FormatError, UnavailableError
+from amem_core.domain.results import Broken, Displaced, Materialized, Reindexed
+from amem_core.errors import CorruptionError, FormatError, UnavailableError
 from amem_core.ports.store import Unreadable
-from amem_core.services import committing, relaying, tombstones
+from amem_core.services import adopting, committing, relaying, tombstones
+from amem_core.services.accounts import read_log
+from amem_core.services.adopting import Taken
 from amem_core.services.reach import held
+from amem_core.services.surveying import Survey, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from datetime import datetime
 
-    from amem_core.domain.entries import Entry
+    from amem_core.domain.entries import Document
+    from amem_core.domain.results import LogBreak
     from amem_core.ports.log import LogWriter
     from amem_core.runtime import Runtime
+    from amem_core.services.surveying import Subject
     from amem_core.session import Session
-
-ADOPTED = "entry.adopted"
 
 
 @dataclass
-class _Found:
-    """What a walk over one domain's record came upon."""
+class _Walked:
+    """What the walk that rebuilt an index came upon."""
 
     entries: int = 0
     versions: int = 0
+    displaced: list[Displaced] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
     broken: list[Broken] = field(default_factory=list)
-    adopted: list[NewEvent] = field(default_factory=list)
+    refused: list[Broken] = field(default_factory=list)
 
 
-def reindex(session: Session, *, domain: str | None, progress: Callable[[str, int], None] | None) -> list[Reindexed]:
-    """Rebuild one domain or all; see ``Session.reindex``."""
+def materialize(
+    session: Session, *, domain: str | None, progress: Callable[[str, int], None] | None
+) -> list[Materialized]:
+    """Rebuild one domain or all; see ``Session.materialize``."""
     names = [held(session, domain)] if domain is not None else sorted(session.readable.domains)
     answers = []
     for name in names:
         session.decide("reindex", {"domain": name})
         with session.runtime.log.writer(name) as writer:
-            answers.append(_rebuild(session.runtime, name, writer, progress))
+            answers.append(rebuild(session.runtime, name, writer, progress))
     return answers
 
 
-def rebuild_index(
+def reindex(session: Session, *, domain: str | None, progress: Callable[[str, int], None] | None) -> list[Reindexed]:
+    """Rebuild one domain or all; see ``Session.reindex``."""
+    done = materialize(session, domain=domain, progress=progress)
+    for one in done:
+        if one.damage is not None:
+            message = f"the log of {one.domain} is damaged: {one.damage}"
+            hint = "its index was built from the record, nothing was taken in, and its ledger is as it was"
+            raise CorruptionError(message, hint=f"{hint}; amem log verify says where, restore the log from a copy")
+    return [
+        Reindexed(
+            domain=one.domain,
+            entries=one.entries,
+            versions=one.versions,
+            tasks=one.tasks,
+            broken=(*one.broken, *one.refused),
+            edited_by_hand=tuple(adopted.id for adopted in one.adopted),
+        )
+        for one in done
+    ]
+
+
+def rebuild(
     runtime: Runtime, domain: str, writer: LogWriter, progress: Callable[[str, int], None] | None = None
-) -> tuple[int, int, list[Broken], list[str]]:
-    """Rebuild the index of a domain whose only writer the caller is.
+) -> Materialized:
+    """Rebuild index and ledger of a domain whose only writer the caller is, and take in what was edited by hand.
 
-    Files that a person made or changed by hand are taken as they are, with an ``entry.adopted``
-    event for each. Returns entries, versions, what is broken, and the ids that were adopted.
+    Behind damage to the log nothing is taken in, since what the log lacks may be what it lost, and
+    the ledger stays as it is.
+
+    Raises:
+        UnavailableError: the record, or one file of it, cannot be read; the index stays as it was.
+        ConflictError: a file was changed by hand while it was taken in.
     """
-    found = _Found()
-    runtime.index.rebuild(domain, _walk(runtime, domain, found, progress), through=writer.head)
-    if found.adopted:
-        writer.append(found.adopted)
-        runtime.index.apply(domain, [], through=writer.head)
-    return found.entries, found.versions, found.broken, [event.subject for event in found.adopted]
-
-
-def _rebuild(
-    runtime: Runtime, domain: str, writer: LogWriter, progress: Callable[[str, int], None] | None
-) -> Reindexed:
     try:
         # A log that was cut short is taken as it is: that is what whoever runs this has decided.
         if runtime.index.watermark(domain) <= writer.head:
             committing.settle(runtime, domain, writer)
-    except UnavailableError:
-        # A damaged index is what a rebuild mends.
+    except (UnavailableError, CorruptionError):
+        # A damaged index is what a rebuild mends, and a damaged log what it goes around.
         runtime.settled.discard(domain)
         runtime.followed.discard(domain)
-    entries, versions, broken, adopted = rebuild_index(runtime, domain, writer, progress)
-    tasks = runtime.ledger.rebuild(domain, runtime.log.read(domain), through=writer.head)
-    # A ledger that was damaged began anew for every domain: each is looked at again before it is used.
-    runtime.carried.clear()
-    # Only now is it certain that the ledger agrees with the log, so that its outbox can follow.
-    relaying.carry(runtime, domain, writer)
-    runtime.settled.add(domain)
-    return Reindexed(
+    walked, taken, damage = _index(runtime, domain, writer, progress)
+    if damage is None:
+        tasks = runtime.ledger.rebuild(domain, runtime.log.read(domain), through=writer.head)
+        # A ledger that was damaged began anew for every domain: each is looked at again before it is used.
+        runtime.carried.clear()
+        # Only now is it certain that the ledger agrees with the log, so that its outbox can follow.
+        relaying.carry(runtime, domain, writer)
+        adopting.relabel_tasks(runtime, domain, writer, taken.adopted)
+        runtime.settled.add(domain)
+    else:
+        tasks = 0
+    return Materialized(
         domain=domain,
-        entries=entries,
-        versions=versions,
+        entries=walked.entries,
+        versions=walked.versions,
         tasks=tasks,
-        broken=tuple(broken),
-        edited_by_hand=tuple(adopted),
+        adopted=tuple(taken.adopted),
+        displaced=tuple(walked.displaced),
+        missing=tuple(walked.missing),
+        refused=(*taken.refused, *walked.refused),
+        broken=tuple(walked.broken),
+        damage=None if damage is None else damage.reason,
     )
 
 
-def _walk(
-    runtime: Runtime, domain: str, found: _Found, progress: Callable[[str, int], None] | None
-) -> Iterator[Document]:
-    """Yield every version of every entry whose current version can be read, oldest first within an id."""
-    reader = _Reader(runtime, domain, _logged(runtime, domain), runtime.clock.now(), _default_label(runtime, domain))
-    for stored in runtime.store.entries(domain):
-        if isinstance(stored, Unreadable):
-            found.broken.append(Broken(path=stored.path, line=None, reason=stored.reason))
+def rebuild_index(runtime: Runtime, domain: str, writer: LogWriter) -> None:
+    """Rebuild the index of a domain alone, whose only writer the caller is; its log must be whole.
+
+    Raises:
+        CorruptionError: the log is damaged. Nothing was changed.
+    """
+    _, taken, _ = _index(runtime, domain, writer, None, whole=True)
+    with suppress(UnavailableError):
+        # A ledger that cannot be reached now is no reason to do without an index.
+        adopting.relabel_tasks(runtime, domain, writer, taken.adopted)
+
+
+def _index(
+    runtime: Runtime,
+    domain: str,
+    writer: LogWriter,
+    progress: Callable[[str, int], None] | None,
+    *,
+    whole: bool = False,
+) -> tuple[_Walked, Taken, LogBreak | None]:
+    with read_log(runtime, domain, chained=False) as told:
+        if told.breach is not None and whole:
+            raise CorruptionError(told.breach.reason, hint="run amem reindex: it goes around the damage, and says so")
+        taken = adopting.adopt(runtime, told, writer) if told.breach is None else Taken()
+        walked = _Walked()
+        survey = Survey(runtime, told, live=False)
+        runtime.index.rebuild(domain, _documents(survey, walked, progress), through=writer.head)
+        _close_erased(runtime, domain, walked)
+        # What was refused once is told once, by whoever refused it.
+        known = {broken.path for broken in taken.refused}
+        walked.refused = [broken for broken in walked.refused if broken.path not in known]
+        return walked, taken, told.breach
+
+
+def _documents(survey: Survey, walked: _Walked, progress: Callable[[str, int], None] | None) -> Iterator[Document]:
+    """Yield what the index keeps of the domain, and note what stands in the way of the rest."""
+    for subject in survey.subjects():
+        if isinstance(subject, Unreadable):
+            walked.broken.append(Broken(path=subject.path, line=None, reason=subject.reason))
             continue
-        earlier = runtime.store.earlier_versions(domain, stored.id)
-        try:
-            current = reader.read(stored.id, None)
-        except FormatError as exc:
-            found.broken.append(_broken(domain, stored.id, None, exc))
-            continue
-        refused = _refused(runtime, domain, current, earlier)
-        if refused is not None:
-            found.broken.append(refused)
-            continue
-        for number in earlier:
-            try:
-                yield reader.read(stored.id, number)
-            except FormatError as exc:
-                found.broken.append(_broken(domain, stored.id, number, exc))
-            else:
-                found.versions += 1
-        found.entries += 1
-        found.versions += 1
-        tombstones.follow(runtime, domain, current.entry)
-        if current.digest not in reader.known:
-            found.adopted.append(_adoption(current, reader.now))
-        yield current
-        if progress is not None:
-            progress(domain, found.entries)
+        if _note(survey, subject, walked):
+            if subject.entry is not None:
+                tombstones.follow(survey.runtime, survey.domain, subject.entry)
+            faults: list[FormatError] = []
+            for document in survey.served(subject, faults):
+                walked.versions += 1
+                yield document
+            walked.broken += [broken_file(survey.domain, subject.id, fault) for fault in faults]
+            walked.entries += 1
+            if progress is not None:
+                progress(survey.domain, walked.entries)
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Reads versions as documents, with the times that the log gives them."""
+def _note(survey: Survey, subject: Subject, walked: _Walked) -> bool:
+    """Note what is to be told of an entry; return whether it is served.
 
-    runtime: Runtime
-    domain: str
-    known: dict[str, datetime]
-    now: datetime
-    fallback: Label
-
-    def read(self, id: str, number: int | None) -> Document:
-        from amem_core.format.entry import digest, parse
-
-        data = self.runtime.store.read(self.domain, id, number)
-        key = digest(data)
-        time = self.known.get(key, self.now)
-        entry = parse(data, domain=self.domain, id=id, fallback_time=time, fallback_label=self.fallback)
-        return Document(entry, key, time)
-
-
-def _logged(runtime: Runtime, domain: str) -> dict[str, datetime]:
-    """Return when each digest that the log names was first written."""
-    known: dict[str, datetime] = {}
-    for event in runtime.log.read(domain):
-        if event.kind.startswith("entry.") and event.kind != committing.ABANDONED:
-            known.setdefault(event.data["digest"], event.time)
-    return known
+    Raises:
+        UnavailableError: its file is there and cannot be read: an index without it would say that it is gone.
+    """
+    verdict, last = subject.verdict, subject.account.last
+    if verdict is Verdict.unreadable and subject.fault is not None:
+        raise subject.fault
+    if verdict is Verdict.broken and isinstance(subject.fault, FormatError):
+        walked.broken.append(broken_file(survey.domain, subject.id, subject.fault))
+    elif verdict is Verdict.missing:
+        walked.missing.append(subject.id)
+    elif verdict is Verdict.displaced and subject.entry is not None and last is not None:
+        walked.displaced.append(Displaced(id=subject.id, logged=last.version, held=subject.entry.version))
+    elif verdict in _CLOSED:
+        path = f"record/{survey.domain}/{subject.id}.md"
+        walked.refused.append(Broken(path=path, line=None, reason=_CLOSED[verdict]))
+    return verdict in {Verdict.level, Verdict.displaced}
 
 
-def _adoption(document: Document, now: datetime) -> NewEvent:
-    facts = {"version": document.entry.version, "digest": document.digest}
-    return NewEvent(ADOPTED, document.entry.id, "owner", now, facts)
+_CLOSED = {
+    Verdict.returned: "it was erased and was put back by hand: take the file out of the record",
+    Verdict.made: "the log does not name it, and may have lost it where it is damaged",
+    Verdict.edited: "the log does not name these bytes, and may have lost them where it is damaged",
+    Verdict.unfinished: "its erasure was cut short: finish it with amem erase",
+}
 
 
-def _refused(runtime: Runtime, domain: str, current: Document, earlier: list[int]) -> Broken | None:
-    """Return why a current version is not taken in, None when it is."""
-    if earlier and current.entry.version <= earlier[-1]:
-        return _set_back(domain, current.entry, earlier[-1])
-    return _restored(runtime, domain, current)
+def broken_file(domain: str, id: str, fault: FormatError) -> Broken:
+    """Return what is told of a file of an entry that is none; ``number`` in the context is an earlier version's."""
+    number, line = fault.context.get("number"), fault.context.get("line")
+    path = f"record/{domain}/{id}.md" if number is None else f"record/{domain}/.history/{id}/{number}.md"
+    return Broken(path=path, line=line if isinstance(line, int) else None, reason=str(fault))
 
 
-def _restored(runtime: Runtime, domain: str, document: Document) -> Broken | None:
-    """Tell of a file that brings back what was erased: it is not taken in and not served."""
+def _close_erased(runtime: Runtime, domain: str, walked: _Walked) -> None:
+    """Let the tombstones follow every receipt, also those of entries that are not in this record."""
     from amem_core.services.receipts import receipt_of
 
-    entry = document.entry
-    receipt = None if entry.status is Status.erased else receipt_of(runtime, domain, entry.id)
-    if receipt is None or not receipt["finished"] or receipt.get("origin"):
-        return None
-    reason = f"it was erased at {receipt['time']} and was put back by hand: take the file out of the record"
-    return Broken(path=f"record/{domain}/{entry.id}.md", line=None, reason=reason)
-
-
-def _set_back(domain: str, entry: Entry, highest: int) -> Broken:
-    reason = f"it says version {entry.version}, but version {highest} is in its history: write version: {highest + 1}"
-    return Broken(path=f"record/{domain}/{entry.id}.md", line=None, reason=reason)
-
-
-def _broken(domain: str, id: str, number: int | None, exc: FormatError) -> Broken:
-    path = f"record/{domain}/{id}.md" if number is None else f"record/{domain}/.history/{id}/{number}.md"
-    line = exc.context.get("line")
-    return Broken(path=path, line=line if isinstance(line, int) else None, reason=str(exc))
-
-
-def _default_label(runtime: Runtime, domain: str) -> Label:
-    """Return the label that the policy gives to what the owner writes with no label, for files that name none."""
-    facts = {
-        "author": "owner",
-        "kind": "owner",
-        "destination": None,
-        "domains": None,
-        "label": "public",
-        "ceiling": "restricted",
-    }
-    resource = {"domain": domain, "type": "reference", "label": None, "replaces": None}
-    decision = runtime.decide("write", facts, resource)
-    return Label.parse(decision.obligations.get("label", "restricted"))
+    for id, _ in runtime.store.marks(domain, "erasures"):
+        try:
+            receipt = receipt_of(runtime, domain, id)
+            if receipt is not None and receipt["finished"]:
+                tombstones.close_erased(runtime, domain, receipt)
+        except CorruptionError as exc:
+            walked.broken.append(Broken(path=f"record/{domain}/.erasures/{id}.yaml", line=None, reason=str(exc)))

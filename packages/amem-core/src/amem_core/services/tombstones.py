@@ -143,6 +143,17 @@ def project_erased(runtime: Runtime, domain: str, receipt: Mapping[str, Any]) ->
     add(runtime, domain, receipt.get("values", ()), item)
 
 
+def close_erased(runtime: Runtime, domain: str, receipt: Mapping[str, Any]) -> None:
+    """Do what ``project_erased`` does, for a receipt from elsewhere only where nothing is said of its entry yet."""
+    if not receipt.get("origin"):
+        project_erased(runtime, domain, receipt)
+        return
+    keys = list(receipt.get("values", ()))
+    before = runtime.store.marks_of(domain, KIND, keys)
+    silent = [key for key in keys if not any(i["id"] == receipt["id"] for i in _items(domain, key, before.get(key)))]
+    project_erased(runtime, domain, {**receipt, "values": silent})
+
+
 def add(runtime: Runtime, domain: str, keys: Sequence[str], item: Mapping[str, Any]) -> None:
     """Put ``item`` into the tombstones of these keys, in place of what the same entry said there before.
 
