@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import groupby
 
 from amem_core import Draft, Memory, Session
 from evaluation.data import DataSet, Item
@@ -40,13 +41,22 @@ def remembered(data: DataSet, configuration: str = "") -> Iterator[Asked]:
         if configuration:
             with open(os.path.join(root, "amem.toml"), "w", encoding="utf-8") as file:
                 file.write(configuration)
-        with Memory.open(root) as memory, memory.session(author="owner") as session:
+        with Memory.open(root) as memory:
             names: dict[str, str] = {}
             for items in data.corpus.values():
-                for batch in _batches(items):
-                    answers = session.write_many([_draft(item) for item in batch])
-                    names.update({answer.id: item.id for answer, item in zip(answers, batch, strict=True)})
-            yield Asked(session, names)
+                for author, group in groupby(items, key=author_of):
+                    with memory.session(author=author) as writer:
+                        for batch in _batches(list(group)):
+                            answers = writer.write_many([_draft(item) for item in batch])
+                            names.update({answer.id: item.id for answer, item in zip(answers, batch, strict=True)})
+            with memory.session(author="owner") as session:
+                yield Asked(session, names)
+
+
+def author_of(item: Item) -> str:
+    """Return who wrote an item, as a session of that name."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", item.speaker or "").strip("-")
+    return f"session:{name}" if name else "owner"
 
 
 def domain_of(conversation: str) -> str:

@@ -25,7 +25,8 @@ def _words(table: str) -> tuple[str, str]:
 # ``words`` counts the entry's own; entries of one ``strand`` were written after one another and tell about each other.
 # ``competes`` says which table of words holds its text: the newest version of an active entry is in ``live``,
 # anything else in ``rest``, so that what may not answer costs a search nothing and sways no rank.
-STATEMENTS = (
+# What the words stand beside; whatever ranks them.
+ROWS = (
     (
         "CREATE TABLE shard (number INTEGER PRIMARY KEY AUTOINCREMENT, domain TEXT NOT NULL, state INTEGER NOT NULL,"
         " watermark INTEGER NOT NULL)"
@@ -46,6 +47,9 @@ STATEMENTS = (
     "CREATE INDEX doc_fingerprint ON doc(shard, fingerprint) WHERE known_until IS NULL",
     "CREATE INDEX doc_strand ON doc(shard, strand, created, id) WHERE competes = 1 AND strand IS NOT NULL",
     "CREATE INDEX doc_always ON doc(shard, created, id) WHERE known_until IS NULL AND always_load = 1",
+)
+STATEMENTS = (
+    *ROWS,
     *_words("live"),
     *_words("rest"),
     f"PRAGMA user_version = {VERSION}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amem_core.domain.labels import Status
 from amem_index._rows import doc_row, words_row
@@ -10,9 +10,15 @@ from amem_index.analysis import clean
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterable, Iterator
 
     from amem_core.domain.entries import Document
 
+# The versions of an id, the newest first, as ``standings`` takes them.
+VERSIONS = (
+    "SELECT row, known_from, own, status, shown, known_until, competes FROM doc WHERE shard = ? AND id = ?"
+    " ORDER BY version DESC"
+)
 _TABLES = ("rest", "live")
 _COPIED = "rowid, title, summary, body, aliases, exact"
 _INSERT_DOC = (
@@ -54,22 +60,24 @@ def relink(connection: sqlite3.Connection, shard: int, id: str) -> None:
 
     The version that answers for an instant is the highest of those known by then.
     """
-    until: int | None = None
-    newest_label: int | None = None
-    versions = connection.execute(
-        "SELECT row, known_from, own, status, shown, known_until, competes FROM doc WHERE shard = ? AND id = ?"
-        " ORDER BY version DESC",
-        (shard, clean(id)),
-    ).fetchall()
-    for row, known_from, own, status, *has in versions:
-        newest_label = own if newest_label is None else newest_label
-        live = int(until is None and status == _ACTIVE)
-        wanted = [max(own, newest_label), until, live]
+    for row, wanted, has in standings(connection.execute(VERSIONS, (shard, clean(id))).fetchall()):
         if wanted != has:
             connection.execute("UPDATE doc SET shown = ?, known_until = ?, competes = ? WHERE row = ?", (*wanted, row))
-        if live != has[2]:
-            connection.execute(_MOVE_WORDS[live], (row,))
-            connection.execute(_DELETE_WORDS[1 - live], (row,))
+        if wanted[2] != has[2]:
+            connection.execute(_MOVE_WORDS[wanted[2] or 0], (row,))
+            connection.execute(_DELETE_WORDS[1 - (wanted[2] or 0)], (row,))
+
+
+def standings(versions: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, list[int | None], list[int | None]]]:
+    """Yield, for each row of ``VERSIONS``, its number, and how it stands among the others and how it stood so far.
+
+    A standing is the label that the version carries, until when it answers, and whether it competes.
+    """
+    until: int | None = None
+    newest_label: int | None = None
+    for row, known_from, own, status, *has in versions:
+        newest_label = own if newest_label is None else newest_label
+        yield row, [max(own, newest_label), until, int(until is None and status == _ACTIVE)], has
         until = known_from if until is None else min(until, known_from)
 
 
