@@ -132,8 +132,8 @@ class SqliteIndex:
             return []
         limit = min(query.limit, _MOST)
         with self._database.reading() as connection:
-            found = _candidates(connection, _tables(query), asked, where, max(limit, DEPTH))
-            ranked = _ranked(connection, found, query)
+            found = _candidates(connection, _tables(query), asked, where, limit)
+            ranked = _ranked(connection, found, query, loose=len(found) == len(asked) > 1)
         return [hit(row[_HIT:], score) for score, row in ranked[:limit]]
 
     def select(
@@ -255,11 +255,17 @@ def _tables(query: Query) -> tuple[str, ...]:
 def _candidates(
     connection: sqlite3.Connection, tables: tuple[str, ...], asked: Sequence[str], where: Filter, wanted: int
 ) -> list[list[_Row]]:
-    """Return the best rows of each expression that none before it matched, until ``wanted`` are found."""
+    """Return the best rows of each expression that none before it matched, until at least ``wanted`` are found.
+
+    Of the last expression, which asks for some of several words, more are returned: there words alone
+    tell little, and the second look may bring up what stood lower.
+    """
     found: list[list[_Row]] = []
     seen: set[int] = set()
     for expression in asked:
-        best = _best(connection, tables, expression, where, wanted=wanted - len(seen), seen=seen)
+        loose = len(found) + 1 == len(asked) > 1
+        more = max(wanted, DEPTH) if loose else wanted
+        best = _best(connection, tables, expression, where, wanted=more - len(seen), seen=seen)
         found.append(best)
         seen.update(row[0] for row in best)
         if len(seen) >= wanted:
@@ -267,23 +273,33 @@ def _candidates(
     return found
 
 
-def _ranked(connection: sqlite3.Connection, found: list[list[_Row]], query: Query) -> list[tuple[float, _Row]]:
-    """Return the rows with their scores, best first: those of an earlier expression come before those of a later one."""
-    candidates = [Candidate(row[0], -row[1], row[2]) for best in found for row in best]
-    # What stood beside an entry then is not known to the table: by that clock the words alone count.
-    beside = neighbours(connection, candidates) if query.as_of is None and len(candidates) > 1 else {}
-    scores = spread(candidates, beside)
-    told = [
-        Told(row[0], row[_AUTHOR], row[3] if row[3] is not None else row[_CREATED]) for best in found for row in best
-    ]
-    for number, gain in gains(query.text, told).items():
-        scores[number] *= gain
+def _ranked(
+    connection: sqlite3.Connection, found: list[list[_Row]], query: Query, *, loose: bool
+) -> list[tuple[float, _Row]]:
+    """Return the rows with their scores, best first: those of an earlier expression come before those of a later one.
+
+    ``loose`` says that the last expression was reached, so that a second look is worth its cost.
+    """
+    scores = _second_look(connection, found, query) if loose else {}
     ranked: list[tuple[float, _Row]] = []
     for best in found:
-        scored = sorted(((scores[row[0]], row) for row in best), key=lambda each: (-each[0], each[1][_HIT]))
+        scored = [(scores.get(row[0], -row[1]), row) for row in best]
+        scored.sort(key=lambda each: (-each[0], each[1][_HIT]))
         _raise_above(ranked, scored)
         ranked += scored
     return ranked
+
+
+def _second_look(connection: sqlite3.Connection, found: list[list[_Row]], query: Query) -> dict[int, float]:
+    rows = [row for best in found for row in best]
+    candidates = [Candidate(row[0], -row[1], row[2]) for row in rows]
+    # What stood beside an entry then is not known to the table: by that clock the words alone count.
+    beside = neighbours(connection, candidates) if query.as_of is None else {}
+    scores = spread(candidates, beside)
+    told = [Told(row[0], row[_AUTHOR], row[3] if row[3] is not None else row[_CREATED]) for row in rows]
+    for number, gain in gains(query.text, told).items():
+        scores[number] *= gain
+    return scores
 
 
 def _best(
