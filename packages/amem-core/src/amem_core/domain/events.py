@@ -11,8 +11,8 @@ class NewEvent(NamedTuple):
     """An event that has no place in a log yet.
 
     Attributes:
-        kind: ``entry.<what>`` or ``task.<transition>``.
-        subject: the id of the entry or task that it is about.
+        kind: ``entry.<what>``, ``task.<transition>``, ``import.<what>`` or ``tombstone.lifted``.
+        subject: the id of the entry or task that it is about; of an import, its manifest's digest.
         actor: the author on whose behalf it happened.
         time: aware, UTC.
         data: small JSON values: versions, digests, labels, fences; never a body, a title or a summary.

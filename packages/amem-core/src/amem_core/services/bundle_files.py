@@ -74,14 +74,15 @@ class BundleReading:
             UnavailableError: it cannot be read.
         """
         with self.open(relative) as file:
+            # No more is asked for than is there: what is asked for is set aside before it is read.
+            size = os.fstat(file.fileno()).st_size
+            if size > largest:
+                message = f"{relative} is larger than {largest} bytes"
+                raise InvalidError(message, hint="no amem wrote this bundle; nothing was imported")
             try:
-                data = file.read(largest + 1)
+                return file.read(size)
             except OSError as exc:
                 raise self._unreadable(relative, exc) from exc
-        if len(data) > largest:
-            message = f"{relative} is larger than {largest} bytes"
-            raise InvalidError(message, hint="no amem wrote this bundle; nothing was imported")
-        return data
 
     def digest(self, relative: str) -> str:
         """Return the SHA-256 of a plain file, in hexadecimal; of whatever size.
