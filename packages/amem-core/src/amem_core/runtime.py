@@ -54,6 +54,8 @@ class Runtime:
         self.settled: set[str] = set()
         # Domains whose ledger this process has found with nothing left to carry to the log, or made so.
         self.carried: set[str] = set()
+        # What readers are told of domains whose log is damaged where the index would have to follow it.
+        self.alarms: dict[str, str] = {}
 
     @classmethod
     def open(cls, root: str, *, clock: Clock | None, ids: Ids | None, environ: Mapping[str, str]) -> Runtime:

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
         T0,
         Erased,
         Exported,
+        Fsck,
         Imported,
         Ingested,
         Lifted,
+        LogVerified,
+        Materialized,
         Pack,
         Reading,
         Receipt,
@@ -458,6 +461,45 @@ class Session:
         from amem_core.services.reindex import reindex
 
         return reindex(self, domain=domain, progress=progress)
+
+    def materialize(
+        self, *, domain: str | None = None, progress: Callable[[str, int], None] | None = None
+    ) -> list[Materialized]:
+        """Rebuild as ``reindex`` does, and tell by id where record and log differ. The owner only.
+
+        What was made or changed by hand is taken in as a new version by the owner. Where the log is
+        damaged the index is built from what it and the record know, nothing is taken in, and the
+        ledger stays as it is.
+
+        Raises:
+            CorruptionError: the end of the log is damaged, so that nobody may write behind it.
+        """
+        from amem_core.services.reindex import materialize
+
+        return materialize(self, domain=domain, progress=progress)
+
+    def verify_log(
+        self, *, domain: str | None = None, progress: Callable[[str, int], None] | None = None
+    ) -> list[LogVerified]:
+        """Check the log: its sequence, its hash chain, and the digests that it names against the record.
+
+        Changes nothing. A torn end, as a crash leaves it, is told and is no alarm. The owner only.
+        """
+        from amem_core.services.log_checks import verify_log
+
+        return verify_log(self, domain=domain, progress=progress)
+
+    def fsck(
+        self, *, domain: str | None = None, repair: bool = False, progress: Callable[[str, int], None] | None = None
+    ) -> Fsck:
+        """Lay record, log, index and ledger beside each other, and tell where they differ. The owner only.
+
+        Changes nothing unless ``repair`` is set. Repairing completes what was cut short and rebuilds
+        what is derived; it never deletes.
+        """
+        from amem_core.services.fsck import fsck
+
+        return fsck(self, domain=domain, repair=repair, progress=progress)
 
     def erase(self, id: str, *, reason: str, dry_run: bool = False) -> Erased:
         """Erase every version of an entry and leave a stub and a receipt. The owner only.

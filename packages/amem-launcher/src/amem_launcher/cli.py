@@ -42,6 +42,8 @@ TABLE = {
     "import": Listed("importing", _TRAVEL, "Take a bundle in, all of it or nothing."),
     "serve": Listed("serve", _HOUSE, "Serve the memory to an agent over MCP."),
     "reindex": Listed("reindex", _HOUSE, "Rebuild index and ledger from the record and the log."),
+    "log": Listed("log", _HOUSE, "Check the event log, and rebuild what follows from it."),
+    "fsck": Listed("fsck", _HOUSE, "Check record, log, index and ledger against each other; repair."),
     "erase": Listed("erase", _HOUSE, "Erase every version of an entry, with a receipt."),
     "receipt": Listed("receipt", _HOUSE, "Show the accounts of erasures, checked against the log."),
     "doctor": Listed("doctor", _HOUSE, "Check everything; change nothing."),

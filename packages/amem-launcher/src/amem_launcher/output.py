@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from amem_core.domain.results import Broken
+    from amem_core.domain.results import Broken, Finding
     from amem_core.errors import AmemError
 
 # Compiled when a text holds what cannot be printed as it is. Control characters but tab and newline, and the marks that reorder what stands around them.
@@ -144,3 +144,15 @@ def broken(files: Iterable[Broken]) -> None:
     for file in files:
         place = file.path if file.line is None else f"{file.path}:{file.line}"
         say(f"broken: {line(place)}: {line(file.reason)}")
+
+
+def findings(found: Iterable[Finding]) -> None:
+    """Print what a check found, the place and the remedy of each, on stderr."""
+    for each in found:
+        place = each.path if each.path is not None else each.id
+        if each.line is not None and place is not None:
+            place = f"{place}:{each.line}"
+        words = [f"{each.state}:", f"{each.domain}:", *([f"{line(place)}:"] if place else []), line(each.detail)]
+        say(" ".join(words))
+        if each.remedy:
+            say(f"  hint: {line(each.remedy)}")

@@ -11,6 +11,7 @@ from amem_core.errors import InvalidError, NotFoundError
 from amem_core.services.chains import head_of
 from amem_core.services.committing import Current
 from amem_core.services.fencing import fence_entry
+from amem_core.services.looking import alarms_of
 from amem_core.services.masks import masks_of
 from amem_core.services.notices import notices_of
 from amem_core.services.reach import locate, may_read
@@ -46,7 +47,8 @@ def get(
     head = (
         None if as_of is not None or not chosen.entry.superseded_by else head_of(session.runtime, domain, chosen.entry)
     )
-    notices = (*notices_of(chosen.entry, session.runtime.clock.now(), head=head), *_rejected(chosen.entry))
+    told = notices_of(chosen.entry, session.runtime.clock.now(), head=head)
+    notices = (*alarms_of(session.runtime, [domain]), *told, *_rejected(chosen.entry))
     if chosen.entry.version != current.entry.version:
         notices = (f"this is version {chosen.entry.version}; the current one is {current.entry.version}", *notices)
     return Reading(

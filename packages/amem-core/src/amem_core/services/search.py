@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from amem_core.domain.queries import Conditions, Query, SearchResult
 from amem_core.errors import InvalidError
+from amem_core.services.looking import alarms_of
 from amem_core.services.notices import notices_of
 from amem_core.services.reach import domains
 
@@ -52,7 +53,8 @@ def search(
     hits = tuple(session.runtime.index.search(query))
     session.served([hit.label for hit in hits])
     now = session.runtime.clock.now()
-    notices = [notice for hit in hits for notice in notices_of(hit, now)]
+    notices = alarms_of(session.runtime, readable.domains)
+    notices += [notice for hit in hits for notice in notices_of(hit, now)]
     if not hits:
         notices.extend(_nothing_found(text, query, domain))
     return SearchResult(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from amem_core.domain.queries import Conditions
 from amem_core.domain.results import T0
 from amem_core.services.fencing import fence
+from amem_core.services.looking import alarms_of
 from amem_core.services.masks import masks_of
 from amem_core.services.reach import domains
 from amem_core.services.tokens import count_tokens
@@ -45,6 +46,8 @@ def t0(session: Session, *, domain: str | None, as_of: datetime | None = None, v
         ),
     }
     lines, shown, cut = _fill(groups)
+    # In few words: more would take the room of what is remembered.
+    lines[:0] = [f"note: {alarm.partition(':')[0]}" for alarm in alarms_of(session.runtime, readable.domains)[:1]]
     names = tuple(sorted(readable.domains))
     if not any(groups.values()):
         lines.append("Nothing is remembered here yet. Before this session ends, write a handoff.")

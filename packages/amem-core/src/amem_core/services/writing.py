@@ -178,7 +178,7 @@ def _plan(session: Session, draft: Draft, plan: _Plan) -> None:
     plan.changes.append(Change(entry, WRITTEN, None, checked=True))
     for old in olds:
         newer = committing.next_version(
-            old, now, status=Status.superseded, superseded_by=entry.id, valid_until=_ending(old.entry, entry)
+            old, now, status=Status.superseded, superseded_by=entry.id, valid_until=ending(old.entry, entry)
         )
         plan.changes.append(Change(newer, SUPERSEDED, old.digest))
     plan.answers.append(
@@ -194,7 +194,7 @@ def _plan(session: Session, draft: Draft, plan: _Plan) -> None:
     )
 
 
-def _ending(old: Entry, new: Entry) -> date | datetime | None:
+def ending(old: Entry, new: Entry) -> date | datetime | None:
     """Return until when the superseded entry was true: where its successor says from when it holds, until then.
 
     A successor that says nothing corrects what never held, and leaves the old span as it was.

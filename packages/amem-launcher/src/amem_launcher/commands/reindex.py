@@ -11,7 +11,7 @@ from amem_launcher.params import domain_option
 
 @declare(
     "reindex",
-    help="Rebuild the index and the ledger from the record and the log alone, and take in what was edited by"
+    help="Rebuild the index and the ledger from the record and the log alone, and take in what was made or changed by"
     " hand. A file that cannot be read as an entry is reported and left as it is.",
     examples="""
 amem reindex
@@ -33,5 +33,5 @@ def command(ctx: click.Context, domain: str | None) -> None:
         for one in rebuilt:
             output.out(f"{one.domain}: {one.entries} entries, {one.versions} versions, {one.tasks} tasks")
     for one in rebuilt:
-        output.notices(f"{id} was edited by hand; it is served as it is now" for id in one.edited_by_hand)
+        output.notices(f"{id} was made or changed by hand; it is the owner's now" for id in one.edited_by_hand)
         output.broken(one.broken)
