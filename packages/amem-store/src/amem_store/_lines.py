@@ -67,12 +67,12 @@ def backward(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
     yield 0, rest
 
 
-def forward(fd: int, start: int, size: int) -> Iterator[tuple[int, bytes]]:
+def forward(fd: int, start: int, size: int, chunk: int = _CHUNK) -> Iterator[tuple[int, bytes]]:
     """Yield (offset, bytes) of each whole line from ``start``, which begins a line, to ``size``, without its newline."""
     rest, at = b"", start
     line_at = start
     while at < size:
-        data = os.pread(fd, min(_CHUNK, size - at), at)
+        data = os.pread(fd, min(chunk, size - at), at)
         if not data:
             return
         at += len(data)
@@ -216,7 +216,7 @@ def find_after(fd: int, size: int, domain: str, after: int, known: int) -> tuple
 
 def _first_event(fd: int, start: int, end: int, domain: str) -> tuple[int, Event] | None:
     """Return the first readable event whose line begins behind ``start`` and ends before ``end``."""
-    lines = forward(fd, start, end)
+    lines = forward(fd, start, end, _TAIL_CHUNK)
     next(lines, None)  # ``start`` lies anywhere in a line.
     for offset, line in lines:
         event = parse_or_none(line, domain)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MOST_TOKENS = 2_000
 MOST_CHARACTERS = 8_000
 _CANDIDATES = 50
+_POINTED = ("workflow", "policy", "reference", "preference")
 _RESERVE_TOKENS = 120
 _RESERVE_CHARACTERS = 480
 _LONGEST_SUMMARY = 600
@@ -41,9 +42,8 @@ def t0(session: Session, *, domain: str | None, as_of: datetime | None = None, v
     groups = {
         "Open handoffs": newest(types=("handoff",)),
         "Standing decisions": newest(types=("decision",)),
-        "Pointers": _pointers(
-            newest(always_load=True), newest(types=("workflow", "policy", "reference", "preference"))
-        ),
+        # A type at a time: of several at once an index can only walk the whole domain where there are few.
+        "Pointers": _pointers(newest(always_load=True), [newest(types=(name,)) for name in _POINTED]),
     }
     lines, shown, cut = _fill(groups)
     # In few words: more would take the room of what is remembered.
@@ -66,9 +66,10 @@ def t0(session: Session, *, domain: str | None, as_of: datetime | None = None, v
     )
 
 
-def _pointers(always: Sequence[Hit], others: Sequence[Hit]) -> list[Hit]:
-    """What must always be loaded first, then the rest, each once and none that another group shows."""
-    found = {hit.id: hit for hit in (*always, *others) if hit.type not in {"handoff", "decision"}}
+def _pointers(always: Sequence[Hit], others: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """What must always be loaded first, then the newest of the rest, each once and none that another group shows."""
+    rest = sorted((hit for hits in others for hit in hits), key=lambda hit: (hit.created, hit.id), reverse=True)
+    found = {hit.id: hit for hit in (*always, *rest[:_CANDIDATES]) if hit.type not in {"handoff", "decision"}}
     return list(found.values())
 
 
