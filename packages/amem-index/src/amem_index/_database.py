@@ -77,7 +77,10 @@ class _Using:
 
 
 class Database:
-    """The file ``path``, made when it is first used."""
+    """The file ``path``, made when it is first used, of what ``STATEMENTS`` make in ``VERSION``."""
+
+    VERSION = _schema.VERSION
+    STATEMENTS: tuple[str, ...] = _schema.STATEMENTS
 
     def __init__(self, path: str, settings: SqliteSettings) -> None:
         self.path = path
@@ -213,7 +216,7 @@ class Database:
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         connection = self._connect()
         try:
-            if connection.execute("PRAGMA user_version").fetchone()[0] != _schema.VERSION:
+            if connection.execute("PRAGMA user_version").fetchone()[0] != self.VERSION:
                 connection = self._make(connection)
             return _Handle(connection, self._identity() or (0, 0))
         except BaseException:
@@ -237,7 +240,7 @@ class Database:
         """Make the tables, in an empty file or in place of another version's."""
         with self.locked():
             version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version == _schema.VERSION:
+            if version == self.VERSION:
                 return connection
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 connection.close()
@@ -245,7 +248,7 @@ class Database:
                 connection = self._connect()
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN IMMEDIATE")
-            for statement in _schema.STATEMENTS:
+            for statement in self.STATEMENTS:
                 connection.execute(statement)
             connection.execute("COMMIT")
             return connection

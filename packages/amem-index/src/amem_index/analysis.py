@@ -104,7 +104,7 @@ def expressions(text: str) -> tuple[str, ...]:
     the terms with symbols exactly so; all words; some of the words. Stop words count only where
     nothing else was asked.
     """
-    asked = _asked(normalised(text))
+    asked = words(text)
     if not asked:
         return ()
     strictest = " AND ".join(f'"{word.exact}"' if word.exact else word.all for word in asked)
@@ -152,29 +152,48 @@ def _exact(chunk: str) -> tuple[str, ...]:
 _exact_again = lru_cache(_REMEMBERED)(_exact)
 
 
-class _Word:
-    """One word of a question: how all of it, any of it, and exactly it is asked for."""
+class Word:
+    """One word of a question: how all of it, any of it, and exactly it is asked for.
 
-    __slots__ = ("all", "any", "exact", "stop")
+    ``all`` and ``any`` are FTS5 expressions. Another engine takes ``parts``, words of the text that all
+    have to be there: side by side where it is a piece of a script without spaces (``joined``), and as
+    the beginning of one where it is one character of such a script (``begins``).
+    """
 
-    def __init__(self, all: str, any: list[str], exact: str = "", *, stop: bool = False) -> None:  # noqa: A002
+    __slots__ = ("all", "any", "begins", "exact", "joined", "parts", "stop")
+
+    def __init__(
+        self,
+        all: str,  # noqa: A002
+        any: list[str],  # noqa: A002
+        parts: list[str],
+        exact: str = "",
+        *,
+        stop: bool = False,
+        joined: bool = False,
+        begins: bool = False,
+    ) -> None:
         self.all = all
         self.any = any
+        self.parts = parts
         self.exact = exact
         self.stop = stop
+        self.joined = joined
+        self.begins = begins
 
 
-def _asked(text: str) -> list[_Word]:
-    words: dict[str, _Word] = {}
-    for word in _words(text):
-        words.setdefault(word.all, word)
-        if len(words) == _MOST_WORDS:
+def words(text: str) -> list[Word]:
+    """Return the words of a question, each once; the stop words only where there are no others."""
+    found: dict[str, Word] = {}
+    for word in _words(normalised(text)):
+        found.setdefault(word.all, word)
+        if len(found) == _MOST_WORDS:
             break
-    telling = [word for word in words.values() if not word.stop]
-    return telling or list(words.values())
+    telling = [word for word in found.values() if not word.stop]
+    return telling or list(found.values())
 
 
-def _words(text: str) -> Iterator[_Word]:
+def _words(text: str) -> Iterator[Word]:
     if text.isascii():
         yield from _spaced(text)
         return
@@ -186,7 +205,7 @@ def _words(text: str) -> Iterator[_Word]:
     yield from _spaced(text[end:])
 
 
-def _spaced(text: str) -> Iterator[_Word]:
+def _spaced(text: str) -> Iterator[Word]:
     for chunk in text.split():
         if chunk.isalnum():
             yield _plain(chunk)
@@ -201,21 +220,21 @@ def _spaced(text: str) -> Iterator[_Word]:
                 yield from map(_plain, parts)
 
 
-def _plain(word: str) -> _Word:
+def _plain(word: str) -> Word:
     quoted = f'"{word}"'
-    return _Word(quoted, [quoted], stop=word in _STOP)
+    return Word(quoted, [quoted], [word], stop=word in _STOP)
 
 
-def _spaceless(run: str) -> _Word:
+def _spaceless(run: str) -> Word:
     if len(run) == 1:
         begins = f'"{run}" *'
-        return _Word(begins, [begins])
+        return Word(begins, [begins], [run], begins=True)
     pairs = [run[at : at + 2] for at in range(len(run) - 1)]
     phrase = '"' + " ".join(pairs) + '"'
-    return _Word(phrase, [phrase, *(f'"{pair}"' for pair in pairs)])
+    return Word(phrase, [phrase, *(f'"{pair}"' for pair in pairs)], pairs, joined=True)
 
 
-def _joined(term: str, parts: list[str]) -> _Word:
+def _joined(term: str, parts: list[str]) -> Word:
     """Ask for a term with symbols: its parts, better side by side, best exactly so."""
     exact = _encoded(term)
     any_of = [f'"{part}"' for part in parts]
@@ -227,7 +246,7 @@ def _joined(term: str, parts: list[str]) -> _Word:
     if exact:
         any_of.append(f'"{exact}"')
         asked = f'{asked} OR "{exact}"'
-    return _Word(f"({asked})", any_of, exact)
+    return Word(f"({asked})", any_of, parts, exact)
 
 
 def _cut(run: re.Match[str]) -> str:

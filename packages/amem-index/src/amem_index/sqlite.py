@@ -39,8 +39,8 @@ _NO_WAIT = 10.0 * 365 * 24 * 3600
 _ORDERS = {"newest": "d.created DESC, d.id DESC", "oldest": "d.created, d.id", "id": "d.id"}
 _UNINDEXED = {order: by.replace("d.", "+d.") for order, by in _ORDERS.items()}
 _STEP = 1e-9
-_HIT = 4  # Where a row's hit begins, behind its number, its rank, its words and when it begins to be true.
-_AUTHOR, _CREATED = _HIT + 3, _HIT + 7
+HIT = 4  # Where a row's hit begins, behind its number, its rank, its words and when it begins to be true.
+_AUTHOR, _CREATED = HIT + 3, HIT + 7
 _PAGE = 500
 _VERSIONS = (
     f"SELECT {KEPT_COLUMNS} FROM doc d"  # noqa: S608  (a constant)
@@ -48,7 +48,7 @@ _VERSIONS = (
     " AND (d.id, d.version) > (?, ?) ORDER BY d.id, d.version LIMIT ?"
 )
 
-_Row = tuple[Any, ...]
+Row = tuple[Any, ...]
 
 
 def open_index(root: str, settings: SqliteSettings) -> SqliteIndex:
@@ -63,6 +63,13 @@ def open_index(root: str, settings: SqliteSettings) -> SqliteIndex:
 class SqliteIndex:
     """An ``Index`` (amem_core.ports.index) in one SQLite file, for many threads and processes."""
 
+    # Merging drops the words of removed rows; the deleted pages were zeroed as they were freed.
+    PURGING: tuple[str, ...] = (
+        "INSERT INTO live(live) VALUES('optimize')",
+        "INSERT INTO rest(rest) VALUES('optimize')",
+        "VACUUM",
+    )
+
     def __init__(self, path: str, settings: SqliteSettings) -> None:
         self._database = Database(path, settings)
 
@@ -73,7 +80,7 @@ class SqliteIndex:
 
     def apply(self, domain: str, documents: Sequence[Document], *, through: int) -> None:
         """See ``Index.apply``."""
-        _check_domain(domain, documents)
+        check_domain(domain, documents)
         with self._database.writing() as connection:
             current, building = _writing.shards(connection, domain)
             for shard in (current, *building):
@@ -113,7 +120,7 @@ class SqliteIndex:
     def forget(self, domain: str, id: str, keep: Document | None) -> bool:
         """See ``Index.forget``. Asked again, it tries again to get rid of the bytes."""
         if keep is not None:
-            _check_domain(domain, [keep])
+            check_domain(domain, [keep])
         with self._database.writing() as connection:
             _writing.forget(connection, id)
             if keep is not None:
@@ -132,9 +139,9 @@ class SqliteIndex:
             return []
         limit = min(query.limit, _MOST)
         with self._database.reading() as connection:
-            found = _candidates(connection, _tables(query), asked, where, limit)
-            ranked = _ranked(connection, found, query, loose=len(found) == len(asked) > 1)
-        return [hit(row[_HIT:], score) for score, row in ranked[:limit]]
+            found = _candidates(connection, tables_of(query), asked, where, limit)
+            ranked = in_order(connection, found, query, loose=len(found) == len(asked) > 1)
+        return [hit(row[HIT:], score) for score, row in ranked[:limit]]
 
     def select(
         self,
@@ -194,7 +201,7 @@ class SqliteIndex:
     def _stage(self, domain: str, shard: int, documents: Iterable[Document]) -> int:
         count = 0
         for batch in _batches(documents):
-            _check_domain(domain, [document for document, _ in batch])
+            check_domain(domain, [document for document, _ in batch])
             with self._database.writing() as connection:
                 count += sum(_writing.stage(connection, shard, document, older=older) for document, older in batch)
         return count
@@ -220,10 +227,8 @@ class SqliteIndex:
         with self._database.connection() as connection, self._database.locked():
             connection.execute(f"PRAGMA busy_timeout = {_PURGE_WAIT_MS}")
             try:
-                # Merging drops the words of removed rows; the deleted pages were zeroed as they were freed.
-                connection.execute("INSERT INTO live(live) VALUES('optimize')")
-                connection.execute("INSERT INTO rest(rest) VALUES('optimize')")
-                connection.execute("VACUUM")
+                for statement in self.PURGING:
+                    connection.execute(statement)
                 held = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
@@ -234,14 +239,15 @@ class SqliteIndex:
         return not held
 
 
-def _check_domain(domain: str, documents: Sequence[Document]) -> None:
+def check_domain(domain: str, documents: Sequence[Document]) -> None:
+    """Raise ``InvalidError`` when one of the documents is of another domain."""
     for document in documents:
         if document.entry.domain != domain:
             message = f"{document.entry.id} is of domain {document.entry.domain!r}, not {domain!r}"
             raise InvalidError(message, hint="apply each domain's entries under its own name")
 
 
-def _tables(query: Query) -> tuple[str, ...]:
+def tables_of(query: Query) -> tuple[str, ...]:
     """Return which tables of words can hold an answer."""
     if query.as_of is not None or query.valid_at is not None:
         return ("live", "rest")
@@ -254,13 +260,13 @@ def _tables(query: Query) -> tuple[str, ...]:
 
 def _candidates(
     connection: sqlite3.Connection, tables: tuple[str, ...], asked: Sequence[str], where: Filter, wanted: int
-) -> list[list[_Row]]:
+) -> list[list[Row]]:
     """Return the best rows of each expression that none before it matched, until at least ``wanted`` are found.
 
     Of the last expression, which asks for some of several words, more are returned: there words alone
     tell little, and the second look may bring up what stood lower.
     """
-    found: list[list[_Row]] = []
+    found: list[list[Row]] = []
     seen: set[int] = set()
     for expression in asked:
         loose = len(found) + 1 == len(asked) > 1
@@ -273,24 +279,24 @@ def _candidates(
     return found
 
 
-def _ranked(
-    connection: sqlite3.Connection, found: list[list[_Row]], query: Query, *, loose: bool
-) -> list[tuple[float, _Row]]:
+def in_order(
+    connection: sqlite3.Connection, found: list[list[Row]], query: Query, *, loose: bool
+) -> list[tuple[float, Row]]:
     """Return the rows with their scores, best first: those of an earlier expression come before those of a later one.
 
     ``loose`` says that the last expression was reached, so that a second look is worth its cost.
     """
     scores = _second_look(connection, found, query) if loose else {}
-    ranked: list[tuple[float, _Row]] = []
+    ranked: list[tuple[float, Row]] = []
     for best in found:
         scored = [(scores.get(row[0], -row[1]), row) for row in best]
-        scored.sort(key=lambda each: (-each[0], each[1][_HIT]))
+        scored.sort(key=lambda each: (-each[0], each[1][HIT]))
         _raise_above(ranked, scored)
         ranked += scored
     return ranked
 
 
-def _second_look(connection: sqlite3.Connection, found: list[list[_Row]], query: Query) -> dict[int, float]:
+def _second_look(connection: sqlite3.Connection, found: list[list[Row]], query: Query) -> dict[int, float]:
     rows = [row for best in found for row in best]
     candidates = [Candidate(row[0], -row[1], row[2]) for row in rows]
     # What stood beside an entry then is not known to the table: by that clock the words alone count.
@@ -310,9 +316,9 @@ def _best(
     *,
     wanted: int,
     seen: set[int],
-) -> list[_Row]:
+) -> list[Row]:
     """Return the ``wanted`` best rows that match and are not ``seen``, best first."""
-    found: list[_Row] = []
+    found: list[Row] = []
     for table in tables:
         # FTS5 gives its rows by rank, so the filter is asked of the first few only. It is left to run on while
         # scores are equal, since equal scores are ordered by id.
@@ -329,12 +335,12 @@ def _best(
                 found.append(row)
                 taken += 1
         rows.close()
-    found.sort(key=lambda row: (row[1], row[_HIT]))
+    found.sort(key=lambda row: (row[1], row[HIT]))
     del found[wanted:]
     return found
 
 
-def _raise_above(found: list[tuple[float, _Row]], next_best: list[tuple[float, _Row]]) -> None:
+def _raise_above(found: list[tuple[float, Row]], next_best: list[tuple[float, Row]]) -> None:
     """Lift the scores of those that come first anyway, so that scores fall from first to last."""
     if not found or not next_best:
         return
