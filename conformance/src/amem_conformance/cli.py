@@ -13,18 +13,25 @@ from amem_core.errors import AmemError
 
 USAGE = """\
 usage: amem-conformance KEY... [pytest options]
+       amem-conformance faults [KEY...] [--help]
 
 Runs the conformance suite against backends, such as 'amem-conformance index.sqlite'. Further options:
   --amem-report FILE.json|FILE.md   write the matrix of requirements
   --amem-require all|none|NAME,...  which backends and services fail the run where they are not there (all)
   --amem-only ID                    run the tests of this requirement only (repeatable)
   --amem-harness KEY=module:object  use this harness instead of the registered one
+
+'faults' stops and fails every step of every write on a root with these backends, and prints what came of it.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the suite; return pytest's exit code, or 2 for wrong arguments."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["faults"]:
+        from amem_conformance.faults import command  # noqa: PLC0415  (the suite needs none of it)
+
+        return command.main(given[1:])
     keys: list[str] = []
     while given and not given[0].startswith("-"):
         keys.append(given.pop(0))

@@ -172,7 +172,11 @@ class JsonlLog:
 
     def remember(self, fd: int, domain: str, tail: _lines.Tail) -> None:
         """Take note of where the open file ends now; only its writer knows."""
-        self._tails[domain] = (_stamp(fd), tail)
+        try:
+            self._tails[domain] = (_stamp(fd), tail)
+        except OSError:
+            # What was appended is durable: the next writer reads the end again.
+            self._tails.pop(domain, None)
 
     def _read(self, domain: str, path: str, after: int) -> Iterator[Event]:
         with _disk.translated("read", path):

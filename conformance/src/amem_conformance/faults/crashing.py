@@ -1,0 +1,153 @@
+"""Stopping an action at each of its steps, by a death of its process and by an exception that nothing may catch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+from amem_conformance.faults import stopping
+from amem_conformance.faults.actions import Action
+from amem_conformance.faults.children import Child, Tell, finished
+from amem_conformance.faults.ground import Ground, Place, opened
+from amem_conformance.faults.judging import HALF, LOST, judge
+from amem_conformance.faults.rows import Row
+from amem_conformance.faults.steps import Step, install, watching
+from amem_conformance.faults.stopping import Counting, Crash, Stopping, When
+
+KILL: Final = "kill -9"
+CRASH: Final = "exception"
+
+Heard = Callable[[int, int], None]
+"""Told how many points are done, and how many there are."""
+
+
+def crashed(ground: Ground, action: Action, fault: str, *, quick: bool = False, heard: Heard) -> Row:
+    """Try every point of ``action`` on a fresh place each, and return what came of them.
+
+    ``quick`` leaves out what is after a step and before the next one, which is the same to the disk,
+    and every second point of the exceptions.
+    """
+    install()
+    row = Row("crash", action.name, fault)
+    points = list(_points([step for step in all_steps(ground, action) if step.changes]))
+    if quick:
+        points = [point for point in points[:-1] if point[1] != "after"][:: 1 if fault == KILL else 2] + points[-1:]
+    for done, (number, when) in enumerate(points):
+        heard(done, len(points))
+        _try(ground, action, (number, when), row)
+    heard(len(points), len(points))
+    return row
+
+
+def all_steps(ground: Ground, action: Action) -> list[Step]:
+    """Return the steps of ``action``, in order."""
+    place = ground.place()
+
+    def work(tell: Tell) -> None:
+        counting = Counting()
+        _act(place, action, counting, lambda _: None)
+        tell(steps_as_json(counting))
+
+    child = finished(work)
+    place.remove()
+    if child.failure is not None:
+        message = f"{action.name} does not succeed where nothing fails: {child.failure}"
+        raise AssertionError(message)
+    return steps_of_json(child.told[-1])
+
+
+def steps_as_json(counting: Counting) -> list[Any]:
+    """Return the steps that were counted as JSON has them."""
+    return [[step.layer, step.name, step.place, step.changes, step.partly is not None] for step in counting.steps]
+
+
+def steps_of_json(steps: list[Any]) -> list[Step]:
+    """Return the steps that ``steps_as_json`` gave; of half a step, only that there is one is kept."""
+    return [Step(layer, name, at, changes, _nothing if partly else None) for layer, name, at, changes, partly in steps]
+
+
+def _nothing() -> None:
+    """Stand in for half a step."""
+
+
+def _points(steps: list[Step]) -> Iterator[tuple[int, When]]:
+    for number, step in enumerate(steps, 1):
+        yield number, "before"
+        if step.partly is not None:
+            yield number, "within"
+        yield number, "after"
+
+
+def _act(place: Place, action: Action, watch: Any, tell: Callable[[Any], None]) -> None:
+    with watching(watch, place.directory), opened(place) as memory, memory.session(author="owner") as session:
+        promised = action.act(session, place)
+        # The caller is told here; what comes behind is the closing.
+        tell({"promised": promised})
+
+
+def _try(ground: Ground, action: Action, point: tuple[int, When], row: Row) -> None:
+    number, when = point
+    place = ground.place()
+    tried = _kill if row.fault == KILL else _crash
+    child = finished(partial(tried, place, action, number, when))
+    judged = child if row.fault == CRASH else finished(lambda tell: _judge(place, action, _promised(child), tell))
+    told = _promised(child) is not None
+    problems = [str(each.failure) for each in (child, judged) if each.failure is not None]
+    verdict = last(judged, "outcome")
+    outcome = verdict["outcome"] if verdict else (LOST if told else HALF)
+    if problems and outcome not in {LOST, HALF}:
+        outcome = HALF
+    problems += verdict["problems"] if verdict else []
+    at = last(child, "at")
+    where = f"{when} step {number}, {at['at']}" if at else f"step {number}, which this run did not reach"
+    row.take(outcome, told=told, where=where, problems=dict.fromkeys(problems))
+    place.remove()
+
+
+def _kill(place: Place, action: Action, number: int, when: When, tell: Tell) -> None:
+    def end(step: Step) -> None:
+        tell({"at": str(step)})
+        stopping.kill(step)
+
+    _act(place, action, Stopping(number, when, end), tell)
+
+
+def _crash(place: Place, action: Action, number: int, when: When, tell: Tell) -> None:
+    """Crash in this process, which then goes on with a memory that it opens anew; the old one is left as it is."""
+
+    def end(step: Step) -> None:
+        tell({"at": str(step)})
+        stopping.crash(step)
+
+    stopped = Stopping(number, when, end)
+    promised: list[Any] = []
+    memory = opened(place)
+    swallowed: list[str] = []
+    try:
+        with watching(stopped, place.directory):
+            session = memory.session(author="owner")
+            promised.append(action.act(session, place))
+            tell({"promised": promised[0]})
+            if stopped.reached:
+                swallowed.append("the exception was caught by somebody who went on")
+    except Crash:
+        pass
+    _judge(place, action, promised[0] if promised else None, tell, swallowed)
+
+
+def _judge(place: Place, action: Action, promised: Any, tell: Tell, problems: list[str] | None = None) -> None:
+    outcome, found = judge(place, action.observe, action.touches, promised or {}, told=promised is not None)
+    found = [*(problems or []), *found]
+    tell({"outcome": outcome if not found or outcome == LOST else HALF, "problems": found})
+
+
+def _promised(child: Child) -> Any:
+    told = last(child, "promised")
+    return None if told is None else told["promised"]
+
+
+def last(child: Child, key: str) -> Any:
+    """Return the last of what the child told under ``key``."""
+    told: list[Any] = child.told
+    return next((each for each in reversed(told) if key in each), None)
