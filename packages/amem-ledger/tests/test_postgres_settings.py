@@ -26,7 +26,7 @@ def test_the_dsn_is_a_secret_from_the_environment(tmp_path):
 
 
 def test_without_a_table_the_error_names_the_key_that_is_needed(tmp_path):
-    with pytest.raises(ConfigError, match="dsn") as caught:
+    with pytest.raises(ConfigError, match=r"\[ledger\.postgres\] is not there, and must give dsn$") as caught:
         opened(tmp_path, None)
     assert "dsn, schema, pool_min" in caught.value.hint
 
@@ -56,7 +56,7 @@ def test_what_cannot_be_is_refused_by_name(tmp_path, key, value):
     with pytest.raises(ConfigError, match=key) as caught:
         opened(tmp_path, {"dsn": DSN, key: value})
     assert caught.value.hint
-    assert SECRET not in str(caught.value)
+    assert not {"Value error", SECRET}.intersection(str(caught.value).split(": "))
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,13 @@ class Service(ABC):
         """Return where it is, as a backend's harness needs it."""
 
 
+class _Child(subprocess.Popen[bytes]):
+    """A process that others may stop, or that may outlive this one: neither is a child that was forgotten."""
+
+    def __del__(self) -> None:
+        """Warn of nothing."""
+
+
 class Server:
     """One server and its directory. The process that stops it need not be the one that started it."""
 
@@ -74,7 +81,7 @@ class Server:
         self.service = service
         self.directory = directory
         self._state = directory / "state.json"
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: _Child | None = None
 
     @property
     def port(self) -> int:
@@ -110,7 +117,7 @@ class Server:
             self._write({"port": _free_port()})
         port = self.port
         with (self.directory / "log").open("ab") as log:
-            self._child = subprocess.Popen(
+            self._child = _Child(
                 self.service.command(self.directory, port),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -147,13 +154,6 @@ class Server:
         """Stop it and delete its directory."""
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
-
-    def forget(self) -> None:
-        """Leave it running for others: whoever of them is last stops it."""
-        if self._child is not None:
-            self._child.poll()
-            # Not a child that was forgotten: Python would warn of one.
-            self._child.returncode = self._child.returncode or 0
 
     def _runs(self, pid: int) -> bool:
         if self._child is not None and self._child.pid == pid:
@@ -221,7 +221,6 @@ def _end_unused(server: Server, users: Path) -> None:
     """Stop the server, and forget it, when nobody who lives uses it."""
     for user in users.iterdir():
         if _lives(int(user.name)):
-            server.forget()
             return
         user.unlink()
     server.remove()

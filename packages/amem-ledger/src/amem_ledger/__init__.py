@@ -1,1 +1,1 @@
-"""The task ledger of amem: claims, leases and fencing tokens on SQLite."""
+"""The task ledger of amem: claims, leases and fencing tokens on SQLite or PostgreSQL."""

@@ -28,7 +28,7 @@ def build_settings(
         try:
             return settings_class()
         except TypeError as exc:
-            message = f"{where}: the table is needed: {exc}"
+            message = f"{where} is not there, and must give {', '.join(_needed(settings_class))}"
             raise ConfigError(message, hint=f"keys: {', '.join(_keys(settings_class))}") from exc
     unknown = [key for key in table if key not in _keys(settings_class)]
     if unknown:
@@ -40,9 +40,13 @@ def build_settings(
     try:
         return TypeAdapter(settings_class).validate_python(resolved)
     except ValidationError as exc:
+        found = exc.errors(include_input=False, include_url=False)
+        for fault in found:
+            said = fault.get("ctx", {}).get("error")
+            if isinstance(said, ConfigError):
+                raise ConfigError(f"{where}: {said}", hint=said.hint) from None
         faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc']) or 'table'}: {fault['msg']}"
-            for fault in exc.errors(include_input=False, include_url=False)
+            f"{'.'.join(str(part) for part in fault['loc']) or 'table'}: {fault['msg']}" for fault in found
         )
         message = f"{where}: {faults}"
         raise ConfigError(message, hint="mend the keys that the message names") from None
@@ -50,6 +54,17 @@ def build_settings(
 
 def _keys(settings_class: type[Any]) -> tuple[str, ...]:
     return tuple(getattr(settings_class, "__dataclass_fields__", None) or settings_class._fields)
+
+
+def _needed(settings_class: type[Any]) -> list[str]:
+    """Return the keys that have no default."""
+    from dataclasses import MISSING, fields, is_dataclass
+
+    if is_dataclass(settings_class):
+        return [
+            each.name for each in fields(settings_class) if each.default is MISSING and each.default_factory is MISSING
+        ]
+    return [key for key in _keys(settings_class) if key not in getattr(settings_class, "_field_defaults", {})]
 
 
 def _resolve(value: object, where: str, environ: Mapping[str, str], root: str) -> object:

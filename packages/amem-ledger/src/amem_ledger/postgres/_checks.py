@@ -26,9 +26,8 @@ _NEAR = timedelta(seconds=1)
 _SLOW = 0.05
 
 
-def check(connection: Connection, ledger: str, address: Address, *, now: datetime) -> list[Check]:
-    """Return what was found; ``now`` is this machine's time as the call began."""
-    began = time.monotonic()
+def check(connection: Connection, ledger: str, address: Address, *, now: datetime, began: float) -> list[Check]:
+    """Return what was found; ``now`` was this machine's time when ``time.monotonic`` said ``began``."""
     return [
         _answers(connection, address),
         _clock(connection, utc(now), began),

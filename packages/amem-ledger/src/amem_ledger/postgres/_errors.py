@@ -131,7 +131,8 @@ def translated(error: psycopg.Error, address: Address) -> AmemError:
             if words in said:
                 what, hint = _STATES[state]
                 return UnavailableError(f"{address.text} {what}: {said}", hint=hint)
-        return UnavailableError(f"{address.text} cannot be reached: {said}", hint=_remedy(said))
+        message = f"{address.text} cannot be reached: {said}; tasks wait for it, search, get and write do not"
+        return UnavailableError(message, hint=_remedy(said))
     return InternalError(f"{address.text}: {said}", hint="report it, with the versions of amem and of PostgreSQL")
 
 

@@ -356,7 +356,9 @@ class PostgresLedger:
 
     def check(self, *, now: datetime) -> Iterable[Check]:
         """Try what the ledger needs of the server; see ``amem_core.ports.checks``."""
-        return self._run(lambda connection: check(connection, self._ledger, self._connections.address, now=now))
+        began = time.monotonic()
+        address = self._connections.address
+        return self._run(lambda connection: check(connection, self._ledger, address, now=now, began=began))
 
     def close(self) -> None:
         """Release what is held."""
