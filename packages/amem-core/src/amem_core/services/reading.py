@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amem_core.domain.entries import Entry
@@ -109,4 +110,5 @@ def _earlier(session: Session, domain: str, entry: Entry, number: int) -> Curren
         message = f"{entry.id} has no version {number}"
         raise NotFoundError(message, hint=f"versions: {kept}") from exc
     earlier = parse(data, domain=domain, id=entry.id, fallback_time=entry.created, fallback_label=entry.classification)
-    return Current(earlier, digest(data))
+    # A hand may have set back the number in a file; what counts is the one that it is kept under.
+    return Current(replace(earlier, version=number), digest(data))

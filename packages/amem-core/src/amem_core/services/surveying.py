@@ -6,7 +6,7 @@ log and fsck. It holds one entry's text at a time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -150,11 +150,14 @@ class Survey:
             if learned is None or version.number >= entry.version:
                 continue
             try:
-                yield Document(self.parse(subject.id, version.data, learned), version.digest, learned)
+                kept = self.parse(subject.id, version.data, learned)
             except FormatError as exc:
                 exc.context["number"] = version.number
                 if broken is not None:
                     broken.append(exc)
+                continue
+            # A hand may have set back the number in a file; what counts is the one that it is kept under.
+            yield Document(replace(kept, version=version.number), version.digest, learned)
         yield Document(entry, subject.digest, since)
 
     def parse(self, id: str, data: bytes, time: datetime) -> Entry:
