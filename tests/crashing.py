@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-STEPS = ("open", "write", "fsync", "fdatasync", "replace", "rename", "link", "unlink", "mkdir", "ftruncate")
+STEPS = ("open", "write", "pwrite", "fsync", "fdatasync", "replace", "rename", "link", "unlink", "mkdir", "ftruncate")
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,12 @@ def _run_child(number: int, action: Callable[[], str], answer_in: int, step_in: 
                 write(step_in, name.encode())
                 if not after:
                     os.kill(os.getpid(), signal.SIGKILL)
-            result = real(*args, **kwargs)
-            if mine:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return result
+            try:
+                return real(*args, **kwargs)
+            finally:
+                # A call that fails, such as the opening of a file that is not there, is a step like any other.
+                if mine:
+                    os.kill(os.getpid(), signal.SIGKILL)
 
         return step
 

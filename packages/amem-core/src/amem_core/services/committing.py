@@ -188,8 +188,7 @@ def settle(runtime: Runtime, domain: str, writer: LogWriter) -> None:
         if event.kind == ABANDONED or name in abandoned or name[1] is None:
             continue
         if event.kind == ERASED:
-            # One that was cut short is never given up: its receipt says so, and the next run finishes it.
-            _held(runtime, domain, event, documents)
+            documents += _erased(runtime, domain, event)
             continue
         if (name in staged and not _publish(runtime, domain, event)) or not _held(runtime, domain, event, documents):
             _abandon(runtime, domain, writer, event)
@@ -198,6 +197,19 @@ def settle(runtime: Runtime, domain: str, writer: LogWriter) -> None:
     _project(runtime, domain, documents)
     runtime.index.apply(domain, documents, through=writer.head)
     runtime.settled.add(domain)
+
+
+def _erased(runtime: Runtime, domain: str, event: Event) -> list[Document]:
+    """Let the index forget what was erased, and return the stub; nothing where the record has not come to it.
+
+    An erasure that was cut short is never given up: its receipt says so, and the next run finishes it.
+    Until then nothing of it is served, at whatever time it is asked for.
+    """
+    stub: list[Document] = []
+    _held(runtime, domain, event, stub)
+    for document in stub:
+        runtime.index.forget(domain, event.subject, document)
+    return stub
 
 
 def _rebuild(runtime: Runtime, domain: str, writer: LogWriter, staged: set[tuple[str, int, str]]) -> None:

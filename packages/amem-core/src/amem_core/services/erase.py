@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from amem_core.domain.entries import Document, Entry
@@ -16,17 +17,22 @@ from amem_core.domain.events import NewEvent
 from amem_core.domain.labels import Label, Status, Tier
 from amem_core.domain.names import check_entry_id
 from amem_core.domain.results import Erased
-from amem_core.errors import FormatError, InvalidError, NotFoundError
-from amem_core.services import citing, committing, sweeping, tombstones
+from amem_core.errors import ConflictError, FormatError, InvalidError, NotFoundError
+from amem_core.services import citing, committing, tombstones
 from amem_core.services import receipts as accounts
+from amem_core.services.bundle_sweeping import Closing
 from amem_core.services.committing import ERASED
+from amem_core.services.evidence import Evidence
+from amem_core.services.reach import holds
 from amem_core.services.receipts import receipt_of, receipts
+from amem_core.services.sweeping import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
+    from amem_core.domain.events import Event
     from amem_core.ports.log import LogWriter
+    from amem_core.runtime import Runtime
     from amem_core.session import Session
 
 __all__ = ["ERASED", "REASONS", "erase", "receipts"]
@@ -35,6 +41,7 @@ REASONS = ("requested", "mistaken", "sensitive", "legal")
 # Reasons for which the title may not stay, and for which neither author nor sources may.
 _NO_TITLE = frozenset({"requested", "sensitive"})
 _NO_AUTHOR = frozenset({"requested"})
+_ERASED = "(erased)"
 _OUT_OF_REACH = (
     "bundles and copies that left this root before",
     "transcripts of sessions that read it, and what they wrote from it",
@@ -54,50 +61,175 @@ def erase(session: Session, id: str, *, reason: str, dry_run: bool = False) -> E
     runtime = session.runtime
     with runtime.log.writer(domain) as writer:
         committing.settle(runtime, domain, writer)
-        before = receipt_of(runtime, domain, id)
-        if before is not None and before["finished"] and before.get("index_clean", True):
-            message = f"{id} was erased at {before['time']}"
-            raise NotFoundError(message, hint="an entry is erased once; amem receipt show says what went")
-        receipt = before or _receipt(session, domain, id, reason)
-        wanted = sweeping.needles(_texts(session, domain, id), with_title=receipt["reason"] in _NO_TITLE)
+        receipt, event = _begun(session, domain, id, reason)
+        evidence = Evidence(id, _texts(session, domain, id), with_title=receipt["reason"] in _NO_TITLE)
         if dry_run:
-            return _foreseen(session, domain, receipt, wanted)
-        if before is None:
+            return _foreseen(session, receipt, evidence)
+        if event is None:
             accounts.save(runtime, domain, receipt)
-        clean = _erase(session, domain, receipt, wanted, writer)
-    flagged = [flag for name in sorted(session.readable.domains) for flag in _flag(session, name, id)]
-    receipt.update(
-        flagged=sorted({*receipt.get("flagged", ()), *flagged}),
-        index_clean=clean,
-        finished=True,
-    )
+        clean = _erase(session, receipt, event, evidence, writer)
+    for name in sorted(session.readable.domains):
+        _flag(session, name, receipt)
+    receipt.update(index_clean=clean, finished=True)
     accounts.save(runtime, domain, receipt)
     return _erased(receipt)
 
 
 def _find(session: Session, id: str) -> str:
-    """Return the domain whose record holds ``id``, whether or not its file can be parsed."""
-    for domain in sorted(session.readable.domains):
-        try:
-            session.runtime.store.read(domain, id)
-        except NotFoundError:
-            continue
-        return domain
+    """Return the domain that has or had the entry, whether or not its file can be parsed, or is there still."""
+    runtime, domains = session.runtime, sorted(session.readable.domains)
+    for domain in domains:
+        if holds(runtime, domain, id) or runtime.store.earlier_versions(domain, id):
+            return domain
+    for domain in domains:
+        receipt = receipt_of(runtime, domain, id)
+        if (receipt is not None and not receipt.get("origin")) or _named(runtime, domain, id):
+            return domain
     message = f"there is no entry {id}"
     raise NotFoundError(message, hint="search for it; ids are copied from a search's answer")
 
 
-def _erase(session: Session, domain: str, receipt: dict[str, Any], wanted: list[bytes], writer: LogWriter) -> bool:
+# -- what is about to go ------------------------------------------------------------------------------
+
+
+def _begun(session: Session, domain: str, id: str, reason: str) -> tuple[dict[str, Any], Event | None]:
+    """Return the receipt to work by, and the event of the erasure when that is in the log already.
+
+    What the log holds to its event is taken up as it is; when there are bytes that it does not name,
+    because they were written or put back since, a new one names all.
+
+    Raises:
+        NotFoundError: the entry was erased, and nothing of it is there.
+        ConflictError: the erasure was begun for another reason.
+    """
+    runtime = session.runtime
+    before = receipt_of(runtime, domain, id)
+    event = None if before is None or before.get("origin") else _logged(runtime, domain, before)
+    if before is None or event is None:
+        return _receipt(session, (domain, id), reason, before, event), None
+    texts = [item for item in _there(runtime, domain, id) if item["digest"] != event.data["digest"]]
+    if before["finished"] and not texts and before.get("index_clean", True):
+        message = f"{id} was erased at {before['time']}"
+        raise NotFoundError(message, hint="an entry is erased once; amem receipt show says what went")
+    named = {item["digest"] for item in before["versions"]}
+    if any(item["digest"] not in named for item in texts) or not _makes(session, before, event):
+        return _receipt(session, (domain, id), reason, before, event), None
+    if before["reason"] != reason:
+        message = f"the erasure of {id} was begun as {before['reason']} and has not finished"
+        raise ConflictError(message, hint=f"finish it: amem erase {id} --reason {before['reason']}")
+    return before, event
+
+
+def _makes(session: Session, receipt: dict[str, Any], event: Event) -> bool:
+    """Return whether what is there makes the stub that the event names."""
+    from amem_core.format.entry import digest, render
+
+    return bool(digest(render(_stub(session, receipt))) == event.data["digest"])
+
+
+def _there(runtime: Runtime, domain: str, id: str) -> list[dict[str, Any]]:
+    """Return number and digest of every version that the record holds, the current one last."""
+    from amem_core.format.entry import digest
+
+    store = runtime.store
+    numbers = store.earlier_versions(domain, id)
+    found = [{"version": number, "digest": digest(store.read(domain, id, number))} for number in numbers]
+    with suppress(NotFoundError):
+        data = store.read(domain, id)
+        try:
+            number = _parsed(domain, id, data, runtime.clock.now()).version
+        except FormatError:
+            number = max(numbers, default=0) + 1
+        found.append({"version": number, "digest": digest(data)})
+    return found
+
+
+def _named(runtime: Runtime, domain: str, id: str) -> list[dict[str, Any]]:
+    """Return number and digest of the versions that the log names: all that is known of files that are gone."""
+    return [
+        {"version": event.data["version"], "digest": event.data["digest"]}
+        for event in runtime.log.read(domain)
+        if event.subject == id and event.kind.startswith("entry.") and event.kind != committing.ABANDONED
+    ]
+
+
+def _texts(session: Session, domain: str, id: str) -> Iterator[Entry]:
+    """Yield every version that can be read, the current one last."""
+    runtime = session.runtime
+    for number in (*runtime.store.earlier_versions(domain, id), None):
+        with suppress(FormatError, NotFoundError):
+            yield _parsed(domain, id, runtime.store.read(domain, id, number), runtime.clock.now())
+
+
+def _parsed(domain: str, id: str, data: bytes, time: datetime) -> Entry:
+    """Return the entry that the bytes hold; what they do not say is taken for the strictest.
+
+    Raises:
+        FormatError: they hold none.
+    """
+    from amem_core.format.entry import parse
+
+    return parse(data, domain=domain, id=id, fallback_time=time, fallback_label=Label.restricted)
+
+
+def _receipt(
+    session: Session, was: tuple[str, str], reason: str, before: dict[str, Any] | None, event: Event | None
+) -> dict[str, Any]:
+    """Return what is about to go and that it has not gone yet; a version that cannot be parsed goes by its digest.
+
+    What an earlier receipt of the entry names stays named, and so does the stub of that erasure.
+    """
+    runtime, (domain, id) = session.runtime, was
+    texts = [text for text in _texts(session, domain, id) if text.status is not Status.erased]
+    versions = [*(before or {}).get("versions", ()), *(_there(runtime, domain, id) or _named(runtime, domain, id))]
+    if event is not None:
+        versions.append({"version": event.data["version"], "digest": event.data["digest"]})
+    labels = [text.classification for text in texts]
+    if before is not None:
+        labels.append(Label.parse(before.get("label", "restricted")))
+    once = {(item["version"], item["digest"]): item for item in versions}
+    return {
+        "format": accounts.FORMAT,
+        "id": id,
+        "domain": domain,
+        "label": str(max(labels, default=Label.restricted)),
+        "reason": reason,
+        "by": session.author,
+        "time": _instant(runtime.clock.now()),
+        "head": runtime.log.head(domain),
+        "versions": [dict(once[key]) for key in sorted(once)],
+        "values": sorted(
+            {*(before or {}).get("values", ()), *(key for text in texts for key in tombstones.keys_of(text))}
+        ),
+        "out_of_reach": list(_OUT_OF_REACH),
+        "finished": False,
+        **{name: before[name] for name in ("flagged", "swept", "left") if before is not None and name in before},
+    }
+
+
+def _logged(runtime: Runtime, domain: str, receipt: dict[str, Any]) -> Event | None:
+    for event in runtime.log.read(domain, after=receipt["head"]):
+        if event.kind == ERASED and event.subject == receipt["id"]:
+            return event
+    return None
+
+
+# -- doing it -----------------------------------------------------------------------------------------
+
+
+def _erase(
+    session: Session, receipt: dict[str, Any], event: Event | None, evidence: Evidence, writer: LogWriter
+) -> bool:
     """Log the erasure and do it below the root; return whether the index's files are clean.
 
     What was made of the text goes before the record's own: without the text nobody could look for it.
     """
     from amem_core.format.entry import digest, render
+    from amem_core.services.travelling import promotion_mark
 
-    runtime, id = session.runtime, receipt["id"]
-    stub = _stub(session, domain, receipt)
+    runtime, domain, id = session.runtime, receipt["domain"], receipt["id"]
+    stub = _stub(session, receipt)
     data = render(stub)
-    event = _logged(session, domain, receipt)
     if event is None:
         facts = {
             "version": stub.version,
@@ -106,91 +238,40 @@ def _erase(session: Session, domain: str, receipt: dict[str, Any], wanted: list[
             "receipt": accounts.core_digest(receipt),
         }
         (event,) = writer.append([NewEvent(ERASED, id, session.author, stub.updated, facts)])
-    swept = sweeping.sweep(runtime.root, domain, id, wanted)
+        runtime.settled.discard(domain)
+        runtime.followed.discard(domain)
+    swept = sweep(runtime.root, _closing(receipt), evidence)
     receipt.update(
         event={"seq": event.seq, "chain": event.chain},
         swept=sorted({*receipt.get("swept", ()), *swept.cleaned}),
         left=sorted({*receipt.get("left", ()), *swept.left}),
     )
     accounts.save(runtime, domain, receipt)
-    runtime.settled.discard(domain)
-    runtime.followed.discard(domain)
     runtime.store.erase(domain, id, data, stub.version)
+    if runtime.store.marks_of(domain, "promotions", [id]):
+        runtime.store.save_mark(domain, "promotions", id, promotion_mark(domain, {"id": id, "records": []}))
     tombstones.project_erased(runtime, domain, receipt)
     clean = runtime.index.forget(domain, id, Document(stub, digest(data), stub.updated))
     runtime.index.apply(domain, [], through=writer.head)
     return clean
 
 
-def _logged(session: Session, domain: str, receipt: dict[str, Any]) -> Any:
-    for event in session.runtime.log.read(domain, after=receipt["head"]):
-        if event.kind == ERASED and event.subject == receipt["id"]:
-            return event
-    return None
+def _closing(receipt: dict[str, Any]) -> Closing:
+    return Closing(receipt["id"], receipt["domain"], receipt["reason"], receipt["by"], receipt["time"])
 
 
-def _texts(session: Session, domain: str, id: str) -> Iterator[Entry]:
-    """Yield every version that can be read, the current one last."""
-    for number in (*session.runtime.store.earlier_versions(domain, id), None):
-        with suppress(FormatError, NotFoundError):
-            yield _parsed(session, domain, id, number)
-
-
-def _parsed(session: Session, domain: str, id: str, number: int | None) -> Entry:
-    from amem_core.format.entry import parse
-
-    return parse(
-        session.runtime.store.read(domain, id, number),
-        domain=domain,
-        id=id,
-        fallback_time=session.runtime.clock.now(),
-        fallback_label=Label.restricted,
-    )
-
-
-def _receipt(session: Session, domain: str, id: str, reason: str) -> dict[str, Any]:
-    """Return what is about to go and that it has not gone yet; a version that cannot be parsed goes by its digest."""
-    from amem_core.format.entry import digest
-
-    store, now = session.runtime.store, session.runtime.clock.now()
-    earlier = store.earlier_versions(domain, id)
-    versions = [{"version": number, "digest": digest(store.read(domain, id, number))} for number in earlier]
-    texts = list(_texts(session, domain, id))
-    try:
-        number = _parsed(session, domain, id, None).version
-    except FormatError:
-        number = max(earlier, default=0) + 1
-    versions.append({"version": number, "digest": digest(store.read(domain, id))})
-    return {
-        "format": accounts.FORMAT,
-        "id": id,
-        "domain": domain,
-        "label": str(max((text.classification for text in texts), default=Label.restricted)),
-        "reason": reason,
-        "by": session.author,
-        "time": _instant(now),
-        "head": session.runtime.log.head(domain),
-        "versions": versions,
-        "values": sorted({key for text in texts for key in tombstones.keys_of(text)}),
-        "out_of_reach": list(_OUT_OF_REACH),
-        "finished": False,
-    }
-
-
-def _stub(session: Session, domain: str, receipt: dict[str, Any]) -> Entry:
+def _stub(session: Session, receipt: dict[str, Any]) -> Entry:
     """Return what stays of the entry; the same stub whenever an erasure is taken up again."""
-    from datetime import datetime
-
     reason = receipt["reason"]
     time = datetime.fromisoformat(receipt["time"])
-    entry = _entry(session, domain, receipt, time)
+    entry = _entry(session, receipt, time)
     return replace(
         Entry(
             id=entry.id,
             version=max(item["version"] for item in receipt["versions"]) + 1,
             type=entry.type,
-            domain=domain,
-            title="(erased)" if reason in _NO_TITLE else entry.title,
+            domain=entry.domain,
+            title=_ERASED if reason in _NO_TITLE else entry.title,
             summary="",
             body="",
             author="owner" if reason in _NO_AUTHOR else entry.author,
@@ -206,18 +287,18 @@ def _stub(session: Session, domain: str, receipt: dict[str, Any]) -> Entry:
     )
 
 
-def _entry(session: Session, domain: str, receipt: dict[str, Any], time: datetime) -> Entry:
-    """Return the entry as it stands; for a file that is none, as little as an entry can be."""
-    id = receipt["id"]
+def _entry(session: Session, receipt: dict[str, Any], time: datetime) -> Entry:
+    """Return the entry as it stands; for a file that is none, or is gone, as little as an entry can be."""
+    runtime, domain, id = session.runtime, receipt["domain"], receipt["id"]
     try:
-        return _parsed(session, domain, id, None)
-    except FormatError:
+        return _parsed(domain, id, runtime.store.read(domain, id), time)
+    except (FormatError, NotFoundError):
         return Entry(
             id=id,
             version=1,
             type="reference",
             domain=domain,
-            title="(erased)",
+            title=_ERASED,
             summary="",
             body="",
             author="owner",
@@ -227,35 +308,44 @@ def _entry(session: Session, domain: str, receipt: dict[str, Any], time: datetim
         )
 
 
-def _flag(session: Session, domain: str, id: str) -> list[str]:
-    """Make every entry of a domain that cites the erased one due for review; return the ids of those that do."""
+# -- what is told -------------------------------------------------------------------------------------
+
+
+def _flag(session: Session, domain: str, receipt: dict[str, Any]) -> None:
+    """Make every entry of a domain that cites the erased one due for review; one that cannot be is named as left."""
     runtime = session.runtime
-    found = [current for current in citing.citing(runtime, domain, id) if current.entry.status is not Status.erased]
-    if not found:
-        return []
-    with runtime.log.writer(domain) as writer:
-        committing.settle(runtime, domain, writer)
-        again = [committing.load(runtime, domain, current.entry.id) for current in found]
-        changes = citing.flagged_changes(again, runtime.clock.now())
-        if changes:
-            committing.commit(runtime, domain, writer, changes, actor=session.author)
-    return [current.entry.id for current in found]
+    for id in list(_citing(runtime, domain, receipt["id"])):
+        try:
+            with runtime.log.writer(domain) as writer:
+                committing.settle(runtime, domain, writer)
+                changes = citing.flagged_changes([committing.load(runtime, domain, id)], runtime.clock.now())
+                if changes:
+                    committing.commit(runtime, domain, writer, changes, actor=session.author)
+        except NotFoundError:
+            continue
+        except (ConflictError, FormatError) as exc:
+            place = f"record/{domain}/{id}.md: it cites the entry and cannot be made due for review: {exc}"
+            receipt["left"] = sorted({*receipt["left"], place})
+        else:
+            receipt["flagged"] = sorted({*receipt.get("flagged", ()), id})
 
 
-def _foreseen(session: Session, domain: str, receipt: dict[str, Any], wanted: list[bytes]) -> Erased:
+def _citing(runtime: Runtime, domain: str, id: str) -> Iterator[str]:
+    for current in citing.citing(runtime, domain, id):
+        if current.entry.status is not Status.erased:
+            yield current.entry.id
+
+
+def _foreseen(session: Session, receipt: dict[str, Any], evidence: Evidence) -> Erased:
     """Return what an erasure would do, with nothing done."""
     runtime = session.runtime
-    swept = sweeping.sweep(runtime.root, domain, receipt["id"], wanted, dry_run=True)
-    flagged = [
-        current.entry.id
-        for name in sorted(session.readable.domains)
-        for current in citing.citing(runtime, name, receipt["id"])
-    ]
+    swept = sweep(runtime.root, _closing(receipt), evidence, dry_run=True)
+    flagged = [id for name in sorted(session.readable.domains) for id in _citing(runtime, name, receipt["id"])]
     foreseen = {
         **receipt,
-        "flagged": flagged,
-        "swept": sorted(swept.cleaned),
-        "left": sorted(swept.left),
+        "flagged": sorted(flagged),
+        "swept": swept.cleaned,
+        "left": swept.left,
         "index_clean": True,
     }
     return replace(_erased(foreseen), dry_run=True)
@@ -265,10 +355,10 @@ def _erased(receipt: dict[str, Any]) -> Erased:
     return Erased(
         id=receipt["id"],
         domain=receipt["domain"],
-        versions=tuple(item["version"] for item in receipt["versions"]),
+        versions=tuple(sorted({item["version"] for item in receipt["versions"]})),
         receipt=f"record/{receipt['domain']}/.erasures/{receipt['id']}.yaml",
         index_clean=receipt["index_clean"],
-        flagged=tuple(receipt["flagged"]),
+        flagged=tuple(receipt.get("flagged", ())),
         swept=tuple(receipt["swept"]),
         left=tuple(receipt["left"]),
         out_of_reach=tuple(receipt["out_of_reach"]),

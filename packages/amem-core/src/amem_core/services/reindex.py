@@ -191,11 +191,21 @@ def _note(survey: Survey, subject: Subject, walked: _Walked) -> bool:
     elif verdict in _CLOSED:
         path = f"record/{survey.domain}/{subject.id}.md"
         walked.refused.append(Broken(path=path, line=None, reason=_CLOSED[verdict]))
+    if verdict is Verdict.level and subject.account.erased:
+        walked.refused += _returned_history(survey, subject.id)
     return verdict in {Verdict.level, Verdict.displaced}
 
 
+def _returned_history(survey: Survey, id: str) -> list[Broken]:
+    """Tell of versions that were put back behind an erased entry. They are not served."""
+    return [
+        Broken(path=f"record/{survey.domain}/.history/{id}/{number}.md", line=None, reason=_CLOSED[Verdict.returned])
+        for number in survey.runtime.store.earlier_versions(survey.domain, id)
+    ]
+
+
 _CLOSED = {
-    Verdict.returned: "it was erased and was put back by hand: take the file out of the record",
+    Verdict.returned: "it was erased and was put back by hand: take the file out of the record, or erase it again",
     Verdict.made: "the log does not name it, and may have lost it where it is damaged",
     Verdict.edited: "the log does not name these bytes, and may have lost them where it is damaged",
     Verdict.unfinished: "its erasure was cut short: finish it with amem erase",
