@@ -123,10 +123,10 @@ def eventful(root: str, bundle: str, scratch: str) -> dict[str, str]:
             owner.ingest([str(page)], domain="notes")
         Path(root, "record", "notes", "mem-hand.md").write_text(
             "---\ntitle:   'By hand'\ncreated: 2026-01-01T00:00:00+01:00\nclassification: public\n"
-            "trust_tier: curated\nversion_note: 1.10\ntags: alpha\n---\n\n\nHand-made.\r\n"
+            "version_note: 1.10\ntags: alpha\n---\n\n\nHand-made.\r\n"
         )
         owner.reindex(domain="notes")
         exported = owner.export("notes", bundle)
-        assert (exported.receipts, exported.promotions, exported.withheld_marks) == (1, 2, 0)
+        assert (exported.receipts, exported.promotions, exported.withheld_marks) == (1, 1, 0)
         assert exported.tombstones > len(names)
     return ids

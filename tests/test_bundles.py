@@ -64,7 +64,13 @@ def test_what_was_verified_lands_at_raw_and_its_promotion_travels_beside_it_from
     assert [(each["version"], each["tier"]) for each in records[ids["checked"]]] == [(3, "verified"), (4, "verified")]
     evidence = [item["evidence"] for each in records[ids["checked"]] for item in each["verified"]]
     assert evidence == ["run 12 用户: green # all", "asked", "counted"]
-    assert [each["tier"] for each in records["mem-hand"]] == ["curated"]
+
+
+def test_what_a_hand_on_a_file_claims_of_its_trust_is_no_promotion(owner, root, tmp_path):
+    id = owner.write(fact()).id
+    edit(os.path.join(root, "record", "notes", f"{id}.md"), "trust_tier: raw", "trust_tier: verified")
+    done = owner.export("notes", str(tmp_path / "edited"))
+    assert (done.entries, done.promotions) == (1, 0)
 
 
 def test_a_bundle_from_before_there_were_marks_is_read(full, elsewhere):

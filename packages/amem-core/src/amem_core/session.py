@@ -423,8 +423,8 @@ class Session:
         """Check a whole bundle, then take it in at tier raw; ``domain`` defaults to the bundle's own.
 
         An import that was cut short goes on where it stopped when the same bundle is imported again.
-        ``dry_run`` checks and writes nothing. ``progress`` is called with ``checked`` or ``imported``
-        and how many entries were so far.
+        ``dry_run`` checks and writes nothing. ``progress`` is called with what is being done, such as
+        ``checked`` or ``imported``, and of how many entries it was so far.
 
         Raises:
             InvalidError: the bundle breaks a rule; nothing was written.

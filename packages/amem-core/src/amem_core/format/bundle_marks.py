@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from amem_core.domain.labels import Label, Tier
 from amem_core.domain.names import check_domain, check_entry_id, check_mark_key
@@ -21,7 +21,7 @@ from amem_core.format.frontmatter import fail
 from amem_core.format.times import parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import BinaryIO
 
 FORMAT = "durable-memory/marks/0"
@@ -122,15 +122,15 @@ def _parse(line: bytes, kind: str, number: int) -> dict[str, Any]:
     if len(line) > MAX_MARK:
         fail(number, f"the line is longer than {MAX_MARK // 1024 // 1024} MiB")
     try:
-        mark = json.loads(line.removeprefix(_DASH))
-        same = isinstance(mark, dict) and render_mark(kind, mark) == line
+        mark: Any = json.loads(line.removeprefix(_DASH))
+        same = type(mark) is dict and render_mark(kind, cast("Mapping[str, Any]", mark)) == line
     except InvalidError as exc:
         fail(number, str(exc), exc.hint, exc)
     except (ValueError, RecursionError) as exc:
         fail(number, f"not a mark on one line: {exc}", "export the bundle again", exc)
     if not same:
         fail(number, "the line is not spelled as a mark of this kind is", "export the bundle again")
-    return dict(mark)
+    return cast("dict[str, Any]", mark)
 
 
 def _check_receipt(mark: Mapping[str, Any]) -> None:
@@ -175,7 +175,7 @@ _CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = dict(
 
 
 def _check_fields(mark: object, names: tuple[str, ...]) -> None:
-    if not isinstance(mark, dict) or set(mark) != set(names):
+    if not isinstance(mark, dict) or set(cast("Mapping[str, Any]", mark)) != set(names):
         raise _wrong(f"its fields are {', '.join(names)}")
 
 
@@ -209,11 +209,11 @@ def _check_depth(value: object, depth: int) -> None:
         if "\0" in value:
             raise _wrong("a verification holds NUL, which is no text")
     elif isinstance(value, dict):
-        for name, inner in value.items():
+        for name, inner in cast("Mapping[str, Any]", value).items():
             _check_depth(name, depth)
             _check_depth(inner, depth + 1)
     elif isinstance(value, list):
-        for inner in value:
+        for inner in cast("Sequence[Any]", value):
             _check_depth(inner, depth + 1)
 
 

@@ -46,7 +46,7 @@ class _Run:
     entries: int = 0
     withheld: int = 0
     withheld_marks: int = 0
-    unread: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list[str])
 
     def may_leave(self, label: Label) -> bool:
         """Return whether what has this label leaves in this bundle."""
@@ -127,7 +127,7 @@ def _entries(run: _Run, lines: BinaryIO, progress: Callable[[str, int], None] | 
         lines.write(render_line(line).encode())
         run.entries += 1
         run.reached = max(run.reached, entry.classification)
-        promotion = promotions.of(entry, own)
+        promotion = promotions.of(entry if _is_known(run, entry, own) else landing(entry, run.domain), own)
         if promotion is not None:
             yield promotion
         if progress is not None and run.entries % _EVERY == 0:
@@ -162,6 +162,14 @@ def _read(run: _Run, id: str) -> tuple[Entry, str] | None:
             fallback_label=known.label if known else Label.restricted,
         )
     return None if entry.status in {Status.erased, Status.quarantined} else (entry, own)
+
+
+def _is_known(run: _Run, entry: Entry, own: str) -> bool:
+    """Return whether what an entry claims of its trust was logged: a hand on its file claims nothing by that."""
+    if entry.trust_tier is Tier.raw and not entry.verified:
+        return True
+    hit = run.session.runtime.index.find(entry.id)
+    return hit is not None and (hit.domain, hit.digest) == (run.domain, own)
 
 
 def _marks_file(run: _Run, kind: str, marks: Iterable[Mapping[str, Any]]) -> MarksFile | None:

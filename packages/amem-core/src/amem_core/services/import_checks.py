@@ -41,9 +41,9 @@ class Findings:
     import of this bundle was cut short, and ``passed_over`` which entries had landed by then.
     """
 
-    checkpoints: list[str] = field(default_factory=list)
+    checkpoints: list[str] = field(default_factory=list[str])
     taken_up: bool = False
-    passed_over: set[str] = field(default_factory=set)
+    passed_over: set[str] = field(default_factory=set[str])
     notices: tuple[str, ...] = ()
 
 
@@ -75,7 +75,7 @@ class Checks:
             ConflictError: something in it may not come in here; the first of that is named.
         """
         self._whole = [file for file in self._arrival.manifest.head.marks if self._is_whole(file)]
-        checkpoints = []
+        checkpoints: list[str] = []
         checked = 0
         for batch in self._arrival.batches(self._refuse):
             self._check_batch(batch)
@@ -95,7 +95,7 @@ class Checks:
 
     def _check_batch(self, batch: list[tuple[ManifestEntry, Entry]]) -> None:
         """Refuse what is here, what belongs to another domain, and what was erased or rejected here."""
-        arriving = []
+        arriving: list[Entry] = []
         for line, own in batch:
             self._links.add(own)
             entry = landing(own, self._into)
@@ -133,7 +133,7 @@ class Checks:
                 self._runtime,
                 self._into,
                 [entry],
-                apart_from=frozenset() if earlier.landed is None else earlier,
+                apart_from=frozenset[str]() if earlier.landed is None else earlier,
             )
         except ConflictError as exc:
             self._refuse(exc)

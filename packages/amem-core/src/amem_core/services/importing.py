@@ -80,7 +80,7 @@ def _take(
     promoted: set[str] = set()
     for file in arrival.manifest.head.marks:
         if file.kind == "promotions":
-            promoted = _take_promotions(arrival, found, file)
+            promoted = _take_promotions(arrival, found, file, progress)
         else:
             _take_closing(arrival, file)
     notices = _take_entries(arrival, found, writer, promoted, progress)
@@ -110,9 +110,11 @@ def _take_closing(arrival: Arrival, file: MarksFile) -> None:
             travelling.receive_tombstone(session, into, mark, save=True)
 
 
-def _take_promotions(arrival: Arrival, found: Findings, file: MarksFile) -> set[str]:
+def _take_promotions(
+    arrival: Arrival, found: Findings, file: MarksFile, progress: Callable[[str, int], None] | None
+) -> set[str]:
     """Keep the promotions of the entries that are about to land; return whose they are."""
-    promoted = set()
+    promoted = set[str]()
     group: dict[str, bytes] = {}
     for mark in arrival.marks(file):
         id = mark["id"]
@@ -123,6 +125,8 @@ def _take_promotions(arrival: Arrival, found: Findings, file: MarksFile) -> set[
         if len(group) >= _GROUP:
             _keep(arrival, group)
             group = {}
+            if progress is not None:
+                progress("promotions kept of", len(promoted))
     _keep(arrival, group)
     return promoted
 

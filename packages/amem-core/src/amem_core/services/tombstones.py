@@ -67,7 +67,7 @@ def active(
 
     Those of the ids ``apart_from`` are left out.
     """
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for key, data in runtime.store.marks_of(domain, KIND, keys).items():
         items = [
             item for item in parsed(domain, key, data)["items"] if not item["lifted"] and item["id"] not in apart_from
@@ -83,8 +83,9 @@ def parsed(domain: str, key: str, data: bytes) -> dict[str, Any]:
     Raises:
         CorruptionError: it cannot be read. It refuses its value all the same.
     """
+    mark: dict[str, Any] = {}
     try:
-        mark: dict[str, Any] = json.loads(data)
+        mark = json.loads(data)
         fault = _fault(key, mark)
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         fault = f"it is not in its form: {exc}"

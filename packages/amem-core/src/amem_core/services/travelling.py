@@ -7,7 +7,7 @@ elsewhere, and what was lifted here stays lifted unless it was rejected anew aft
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from amem_core.domain.events import NewEvent
 from amem_core.domain.labels import Label, Status, Tier
@@ -278,5 +278,5 @@ def _line(value: object) -> str:
 def _lifted(item: object) -> dict[str, str] | None:
     if not item:
         return None
-    said: Mapping[str, Any] = item if isinstance(item, dict) else {"reason": item}
+    said = cast("Mapping[str, Any]", item) if isinstance(item, dict) else {"reason": item}
     return {name: _line(said.get(name, "")) for name in ("when", "by", "reason")}
