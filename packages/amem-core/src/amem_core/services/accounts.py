@@ -196,6 +196,7 @@ def _read(runtime: Runtime, told: Told, *, chained: bool, progress: Callable[[st
     # None behind damage: the first event there vouches for itself.
     previous: str | None = GENESIS
     while True:
+        before = told.events
         try:
             for event in runtime.log.read(told.domain, after=after):
                 if chained and told.breach is None:
@@ -207,7 +208,7 @@ def _read(runtime: Runtime, told: Told, *, chained: bool, progress: Callable[[st
         except CorruptionError as exc:
             told.breach = told.breach or _break_of(exc, after + 1)
             resume = exc.context.get("resume_after")
-            if type(resume) is not int or resume <= after:
+            if type(resume) is not int or resume < after or (resume == after and told.events == before):
                 return
             after, previous = resume, None
         else:

@@ -76,6 +76,21 @@ def adopt(runtime: Runtime, told: Told, writer: LogWriter) -> Taken:
     return taken
 
 
+def standing_in(survey: Survey, subject: Subject) -> Entry | None:
+    """Return what may be served of a file that cannot be taken in, because the log may have lost its event.
+
+    It claims nothing. None for what a hand may not state.
+    """
+    entry = subject.entry
+    if entry is None:
+        return None
+    try:
+        _check(survey, entry)
+    except _RefusedError:
+        return None
+    return _without_claims(entry, _label_of(subject))[0]
+
+
 def relabel_tasks(runtime: Runtime, domain: str, writer: LogWriter, adopted: list[Adopted]) -> None:
     """Let the ledger follow the labels of task entries that were changed by hand."""
     changed = False
@@ -147,8 +162,7 @@ def _version_of(survey: Survey, subject: Subject, entry: Entry) -> tuple[Adopted
     from amem_core.format.entry import render
 
     account = subject.account
-    labels = [Label.parse(named.label) for named in account.named if named.label is not None]
-    taken, notices = _without_claims(entry, labels[-1] if labels else None)
+    taken, notices = _without_claims(entry, _label_of(subject))
     if subject.verdict is Verdict.made and taken == entry and _stands(survey, entry):
         return Adopted(id=entry.id, version=entry.version, stated=entry.version), None
     kept = survey.runtime.store.earlier_versions(survey.domain, entry.id)
@@ -159,6 +173,12 @@ def _version_of(survey: Survey, subject: Subject, entry: Entry) -> tuple[Adopted
     render(taken)
     adopted = Adopted(id=entry.id, version=version, stated=entry.version, notices=notices)
     return adopted, Change(taken, ADOPTED, subject.digest)
+
+
+def _label_of(subject: Subject) -> Label | None:
+    """Return the label that an entry had by the log, None when the log tells of none."""
+    labels = [named.label for named in subject.account.named if named.label is not None]
+    return Label.parse(labels[-1]) if labels else None
 
 
 def _stands(survey: Survey, entry: Entry) -> bool:

@@ -10,6 +10,7 @@ from amem_core.domain.results import Finding
 from amem_core.domain.task_events import apply_event, seen_at
 from amem_core.errors import AmemError, CorruptionError, NotFoundError, UnavailableError
 from amem_core.ports.index import Kept
+from amem_core.services.accounts import named_by
 from amem_core.services.surveying import Verdict
 
 if TYPE_CHECKING:
@@ -71,25 +72,34 @@ class IndexBeside:
             yield Finding(domain=self._domain, rule=rule, state="alarm", detail=fault, id=id, remedy=_REBUILD)
 
     def _begin(self) -> Iterator[Kept]:
+        """Return the listing to begin with: an empty one of an index that is too far behind, or cannot be asked."""
         runtime, domain = self._runtime, self._domain
         try:
-            mark, head = runtime.index.watermark(domain), self._survey.told.head
-            if mark < head:
-                detail = f"it has followed {mark} events of {head}"
-                remedy = "any write or search brings it up; else amem reindex"
-                self._first.append(
-                    Finding(domain=domain, rule="index-behind", state="warning", detail=detail, remedy=remedy)
-                )
-                if head - mark > _MOST_BEHIND or mark == 0:
-                    return iter(())
-                self._behind = {event.subject for event in runtime.log.read(domain, after=mark)}
-            return runtime.index.versions(domain)
+            mark = runtime.index.watermark(domain)
+            if self._survey.told.breach is None:
+                self._behind = set(self._not_followed(mark))
+            if not self._behind:
+                return runtime.index.versions(domain)
+            detail = f"it has followed {mark} events of {self._survey.told.head}"
+            remedy = "any write or search brings it up; else amem reindex"
+            self._first.append(
+                Finding(domain=domain, rule="index-behind", state="warning", detail=detail, remedy=remedy)
+            )
+            if mark > 0 and len(self._behind) < _MOST_BEHIND:
+                return runtime.index.versions(domain)
         except UnavailableError as exc:
             self._first.append(self._unavailable(exc))
-        except CorruptionError:
-            # Of a damaged log whoever read it has told, and nobody knows what the index lacks.
-            pass
         return iter(())
+
+    def _not_followed(self, mark: int) -> Iterator[str]:
+        """Yield whose versions were logged behind ``mark``, so many that it is worth going on."""
+        found = 0
+        for event in self._runtime.log.read(self._domain, after=mark):
+            if named_by(event) is not None:
+                found += 1
+                yield event.subject
+            if found > _MOST_BEHIND:
+                return
 
     def _pull(self) -> Kept | None:
         try:
@@ -130,10 +140,9 @@ class IndexBeside:
 
     def _since_watermark(self) -> set[str]:
         """Return what was written and is not in the index yet, when somebody is writing right now."""
-        mark = self._runtime.index.watermark(self._domain)
-        if mark >= self._runtime.log.head(self._domain):
+        if self._survey.told.breach is not None:
             return set()
-        return {event.subject for event in self._runtime.log.read(self._domain, after=mark)}
+        return set(self._not_followed(self._runtime.index.watermark(self._domain)))
 
     def _unavailable(self, exc: AmemError) -> Finding:
         return Finding(

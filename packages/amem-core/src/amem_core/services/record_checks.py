@@ -260,7 +260,7 @@ def _fault(survey: Survey, subject: Subject) -> Finding:
         id=subject.id,
         path=_path(survey, subject.id),
         line=line if isinstance(line, int) else None,
-        remedy="" if fault is None else fault.hint,
+        remedy=(fault.hint if fault is not None else "") or "mend it, or make it readable",
     )
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from amem_core.domain.entries import Document
 from amem_core.domain.results import Broken, Displaced, Materialized, Reindexed
 from amem_core.errors import CorruptionError, FormatError, UnavailableError
 from amem_core.ports.store import Unreadable
@@ -21,7 +22,6 @@ from amem_core.services.surveying import Survey, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from amem_core.domain.entries import Document
     from amem_core.domain.results import LogBreak
     from amem_core.ports.log import LogWriter
     from amem_core.runtime import Runtime
@@ -171,6 +171,12 @@ def _documents(survey: Survey, walked: _Walked, progress: Callable[[str, int], N
             walked.entries += 1
             if progress is not None:
                 progress(survey.domain, walked.entries)
+        elif subject.verdict in {Verdict.made, Verdict.edited} and survey.told.breach is not None:
+            entry = adopting.standing_in(survey, subject)
+            if entry is not None:
+                walked.entries += 1
+                walked.versions += 1
+                yield Document(entry, subject.digest, entry.updated)
 
 
 def _note(survey: Survey, subject: Subject, walked: _Walked) -> bool:
@@ -206,8 +212,8 @@ def _returned_history(survey: Survey, id: str) -> list[Broken]:
 
 _CLOSED = {
     Verdict.returned: "it was erased and was put back by hand: take the file out of the record, or erase it again",
-    Verdict.made: "the log does not name it, and may have lost it where it is damaged",
-    Verdict.edited: "the log does not name these bytes, and may have lost them where it is damaged",
+    Verdict.made: "the log does not name it, and may have lost it where it is damaged: it is served raw",
+    Verdict.edited: "the log does not name these bytes, and may have lost them where it is damaged: they are served raw",
     Verdict.unfinished: "its erasure was cut short: finish it with amem erase",
 }
 

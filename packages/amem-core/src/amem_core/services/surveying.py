@@ -77,7 +77,8 @@ class Survey:
         self.domain = told.domain
         self.told = told
         self.now = runtime.clock.now()
-        self._live = live
+        # Of a log that is damaged nobody can tell what came since.
+        self._live = live and told.breach is None
         self._parsing = parsing
         self._label: Label | None = None
 
