@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amem_core import Label, Memory
-from amem_core.errors import AmemError, ConflictError
-from amem_core.services import arriving
+from amem_core.errors import AmemError, ConflictError, DeniedError, UnavailableError
+from amem_core.services import arriving, committing
 from amem_core.testing import CountingIds, FrozenClock
 
 MOST_STEPS = 300
@@ -80,6 +80,65 @@ def look_after(root, bundle, whole, *, acknowledged):
         assert [check for check in memory.doctor() if check.state != "ok"] == []
         assert session.reindex(domain="notes")[0].broken == ()
     return landed
+
+
+@pytest.fixture
+def cut_short(owner, elsewhere, tmp_path, monkeypatch):
+    """A bundle of two entries whose import failed behind the first, and their ids."""
+    ids = [owner.write(fact(title, title, body=f"{LONG} {title}")).id for title in ("first", "second")]
+    path = str(tmp_path / "two")
+    owner.export("notes", path)
+    monkeypatch.setattr(arriving, "_BATCH", 1)
+    real, commits = committing.commit, []
+
+    def failing(*args, **fields):
+        commits.append(args)
+        if len(commits) > 1:
+            message = "there is no room on the disk"
+            raise UnavailableError(message, hint="make room")
+        return real(*args, **fields)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(committing, "commit", failing)
+        with pytest.raises(UnavailableError, match="no room") as failed:
+            elsewhere.import_bundle(path)
+    assert "import the same bundle again" in failed.value.hint
+    return path, ids
+
+
+def test_an_import_that_failed_says_how_it_goes_on_and_does(cut_short, elsewhere, tmp_path):
+    path, ids = cut_short
+    assert elsewhere.import_bundle(path, dry_run=True).there_already == 1
+    done = elsewhere.import_bundle(path)
+    assert (done.ids, done.there_already) == (tuple(ids), 1)
+    elsewhere.export("notes", str(tmp_path / "again"))
+    assert tree(str(tmp_path / "again")) == tree(path)
+
+
+def test_another_bundle_of_the_same_entries_does_not_take_up_an_import_that_was_cut_short(
+    cut_short, owner, elsewhere, tmp_path, clock
+):
+    _, ids = cut_short
+    clock.advance(hours=1)
+    owner.export("notes", str(tmp_path / "another"))
+    with pytest.raises(ConflictError, match=f"{ids[0]} is in notes already"):
+        elsewhere.import_bundle(str(tmp_path / "another"))
+
+
+def test_what_was_erased_or_changed_since_an_import_was_cut_short_stays_so(cut_short, elsewhere):
+    path, ids = cut_short
+    elsewhere.erase(ids[0], reason="legal")
+    assert elsewhere.import_bundle(path).there_already == 1
+    assert elsewhere.get(ids[1]).entry.title == "second"
+    with pytest.raises(DeniedError):
+        elsewhere.get(ids[0])
+
+
+def test_what_was_rejected_here_since_an_import_was_cut_short_is_refused(cut_short, elsewhere):
+    path, _ = cut_short
+    elsewhere.reject(elsewhere.write(fact("other", "other", body=f"{LONG} second")).id, reason="wrong here")
+    with pytest.raises(ConflictError, match="wrong here"):
+        elsewhere.import_bundle(path)
 
 
 def test_an_export_that_is_killed_at_any_step_leaves_a_whole_bundle_or_none(stating, owner, opened, tmp_path):

@@ -75,6 +75,27 @@ def test_a_bundle_travels_from_one_root_to_another(amem, write, home):
     )
 
 
+def test_a_bundle_says_which_marks_it_has_and_a_dry_run_takes_none_in(amem, write):
+    id = write("Wrong", "it is not so", "--label", "internal")
+    write("Public", "for all", "--label", "public")
+    amem("reject", id, "--reason", "it was never so")
+    exported = amem("export", "-d", "notes", "--to", "bundle")
+    assert "exported 2 entries of notes, up to internal, with 1 tombstones" in exported.err
+    withheld = amem("export", "-d", "notes", "--to", "low", "--max-label", "public")
+    assert "1 entries and 1 marks stand above public" in withheld.err
+    amem("--root", "other", "init", "-d", "notes")
+    looked = amem("--root", "other", "import", "bundle", "--dry-run")
+    assert (looked.code, len(looked.out.split())) == (0, 2)
+    assert "2 entries could be imported" in looked.err
+    assert amem("--root", "other", "get", id).code == 1
+    assert amem("--root", "other", "import", "bundle", "--json").json["tombstones"] == 1
+    refused = amem(
+        "--root", "other", "write", "-d", "notes", "--type", "fact", "--title", "WRONG", "--summary", "it is not  so"
+    )
+    assert refused.code == 1
+    assert "it was never so" in refused.err
+
+
 def test_what_stands_above_the_label_stays(amem, write):
     write("Open", "For all.", "--label", "internal")
     write("Closed", "For few.", "--label", "confidential")
