@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,13 +15,18 @@ from hypothesis import strategies as st
 
 from amem_core.domain.labels import Label
 from amem_core.errors import FormatError, InvalidError, UnknownFormatError
-from amem_core.format.bundle import Manifest, ManifestEntry, parse_manifest, render_manifest
+from amem_core.format.bundle import Manifest, ManifestEntry, ManifestReader, MarksFile, parse_manifest, render_manifest
 
 GOLDEN = Path(__file__).parent / "golden" / "bundle-0"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ONE = ManifestEntry("mem-01a", 1, "0" * 64, Label.public)
 TWO = ManifestEntry("mem-01b", 3, "ab" * 32, Label.internal)
 MANIFEST = Manifest("main", NOON, "owner", Label.internal, Label.confidential, (ONE, TWO))
+MARKS = (
+    MarksFile("receipts", 2, "1" * 64, Label.public),
+    MarksFile("promotions", 1, "cd" * 32, Label.confidential),
+)
+MARKED = replace(MANIFEST, highest_label=Label.confidential, marks=MARKS)
 EMPTY = Manifest("main", NOON, "session:s-1", Label.public, Label.public, ())
 
 lines = st.builds(
@@ -35,7 +42,7 @@ def text_of(manifest: Manifest = MANIFEST) -> str:
     return render_manifest(manifest).decode()
 
 
-@pytest.mark.parametrize(("name", "manifest"), [("manifest", MANIFEST), ("empty", EMPTY)])
+@pytest.mark.parametrize(("name", "manifest"), [("manifest", MANIFEST), ("empty", EMPTY), ("marked", MARKED)])
 def test_the_bytes_of_a_manifest_are_those_that_were_released(name, manifest):
     data = (GOLDEN / f"{name}.yaml").read_bytes()
     assert render_manifest(manifest) == data
@@ -127,6 +134,48 @@ def test_a_manifest_that_breaks_a_rule_is_refused_with_its_line(old, new, line, 
     assert reason in str(caught.value)
     assert caught.value.context["line"] == line
     assert caught.value.context["path"] == "manifest.yaml"
+
+
+@pytest.mark.parametrize("reader", ["", "# c\n"], ids=["as written", "by the library"])
+@pytest.mark.parametrize(
+    ("old", "new", "line", "reason"),
+    [
+        ("kind: promotions", "kind: receipts", 9, "path"),
+        ("kind: promotions, count: 1, path: promotions", "kind: receipts, count: 1, path: receipts", 9, "twice"),
+        ("kind: promotions, count: 1, path: promotions", "kind: secrets, count: 1, path: secrets", 9, "no kind"),
+        ("count: 1,", "count: 0,", 9, "count"),
+        ("path: promotions.yaml", "path: ../promotions.yaml", 9, "path"),
+        ("path: promotions.yaml", "path: entries/promotions.yaml", 9, "path"),
+        ("cd" * 32, "cd" * 31, 9, "digest"),
+        ("classification: confidential", "classification: restricted", 9, "above max_label"),
+        ("classification: confidential", "classification: secret", 9, "classification"),
+        ("highest_label: confidential", "highest_label: internal", 5, "what it holds is confidential"),
+        (", count: 2", "", 8, "no count"),
+        ("marks:\n", "marks: none\nsince:\n", 9, "'since' is no field"),
+    ],
+)
+def test_a_manifest_whose_marks_break_a_rule_is_refused_with_its_line(old, new, line, reason, reader):
+    broken = text_of(MARKED).replace(old, new)
+    assert broken != text_of(MARKED)
+    with pytest.raises(FormatError) as caught:
+        parse_manifest((broken + reader).encode())
+    assert reason in str(caught.value)
+    assert caught.value.context["line"] == line
+
+
+def test_a_manifest_is_the_same_by_either_reader_with_marks_and_without_entries():
+    for manifest in (MARKED, replace(MARKED, entries=()), EMPTY):
+        data = render_manifest(manifest)
+        assert parse_manifest(data) == parse_manifest(data + b"# read by the YAML library\n") == manifest
+
+
+def test_a_reader_yields_the_same_entries_each_time_and_knows_where_it_is():
+    reader = ManifestReader(io.BytesIO(render_manifest(MARKED)))
+    seen = [[(entry, reader.so_far) for entry in reader.entries()] for _ in range(2)]
+    assert seen[0] == seen[1]
+    assert [entry for entry, _ in seen[0]] == [ONE, TWO]
+    assert seen[0][-1][1] == reader.digest == hashlib.sha256(render_manifest(MARKED)).hexdigest()
+    assert reader.labels == {ONE.id: Label.public, TWO.id: Label.internal}
 
 
 @pytest.mark.parametrize("form", ["durable-memory/bundle/1", "durable-memory/bundle/next"])
