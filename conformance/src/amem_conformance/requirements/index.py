@@ -58,6 +58,8 @@ REQUIREMENTS: list[Requirement] = [
     _requirement("hit:card", "port: Hit", "a hit carries the card of its version"),
     _requirement("find:newest", f"{_PORT}.find", "find gives the newest version in any domain and status"),
     _requirement("find:exact-id", "case: ids-alike", "find gives none for an id that is not there"),
+    _requirement("versions:every", f"{_PORT}.versions", "every version is listed, by id and number, with its label"),
+    _requirement("versions:many", f"{_PORT}.versions", "a long listing gives each version once, beside writes too"),
     _requirement("apply:visible", f"{_PORT}.apply", "what is applied is visible when it returns"),
     _requirement("apply:durable", f"{_PORT}.apply", "what is applied is there after a reopen"),
     _requirement("apply:again", f"{_PORT}.apply", "applying a version again replaces it"),

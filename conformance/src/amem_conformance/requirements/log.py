@@ -42,6 +42,7 @@ REQUIREMENTS: list[Requirement] = [
         _PROCESSES,
     ),
     _demand("tail:torn", "case: torn-log", "A torn tail is not read, and the next writer goes on behind it."),
+    _demand("tail:told", "port: torn", "A torn tail is told by its length, and repairing it leaves none."),
     _demand("tail:group", "port: append", "A group that was cut short is there whole or not at all."),
     _demand("damage:inside", "case: torn-log", "Damage inside is an alarm; what follows it can be read."),
     _demand("damage:end", "port: writer", "Damage in the last event is an alarm, and nothing is cut off."),

@@ -7,7 +7,7 @@ import pytest
 from amem_conformance.suite.index._making import DOMAIN, EVERYTHING, START, day, doc, listed, put
 from amem_core.domain.labels import Label, Status, Tier
 from amem_core.domain.queries import Conditions, Hit
-from amem_core.ports.index import Index
+from amem_core.ports.index import Index, Kept
 
 
 @pytest.mark.requirement("index:select:order")
@@ -37,6 +37,48 @@ def test_a_listing_keeps_its_limit(backend: Index) -> None:
     assert listed(backend, limit=2) == ["n119", "n118"]
     assert listed(backend, limit=0) == []
     assert len(listed(backend, limit=10**6)) == 120
+
+
+@pytest.mark.requirement("index:versions:every")
+def test_every_version_is_listed_by_id_and_number_with_the_label_that_it_is_shown_under(backend: Index) -> None:
+    put(
+        backend,
+        doc("b", version=2, classification=Label.confidential, status=Status.superseded),
+        doc("b", version=1, known=7),
+        doc("a"),
+        doc("a-b"),
+        doc("z", domain="other"),
+    )
+    every = [
+        Kept("mem-a", 1, "digest-a-1", day(1), Label.internal, Status.active),
+        Kept("mem-a-b", 1, "digest-a-b-1", day(1), Label.internal, Status.active),
+        Kept("mem-b", 1, "digest-b-1", day(7), Label.confidential, Status.active),
+        Kept("mem-b", 2, "digest-b-2", day(2), Label.confidential, Status.superseded),
+    ]
+    assert list(backend.versions(DOMAIN)) == every
+    assert list(backend.versions(DOMAIN, "mem-b")) == every[2:]
+    assert list(backend.versions(DOMAIN, "mem-a")) == every[:1]
+    assert list(backend.versions(DOMAIN, "mem-z")) == []
+    assert list(backend.versions("never")) == []
+    backend.forget(DOMAIN, "mem-b", None)
+    assert list(backend.versions(DOMAIN)) == every[:2]
+    backend.rebuild(DOMAIN, [doc("c")], through=1)
+    assert [kept.id for kept in backend.versions(DOMAIN)] == ["mem-c"]
+
+
+@pytest.mark.requirement("index:versions:many")
+def test_a_long_listing_gives_each_version_once_whatever_is_written_beside_it(backend: Index) -> None:
+    put(backend, *[doc(f"n{number:04}", version=version) for number in range(600) for version in (1, 2)])
+    found = []
+    for number, kept in enumerate(backend.versions(DOMAIN)):
+        found.append((kept.id, kept.version))
+        if number == 5:
+            # The same thread asks and writes while it lists.
+            put(backend, doc("n0000", version=3), doc("zz"))
+            assert backend.find("mem-zz") is not None
+    assert [key for key in found if key != ("mem-zz", 1)] == [
+        (f"mem-n{number:04}", version) for number in range(600) for version in (1, 2)
+    ]
 
 
 @pytest.mark.requirement("index:hit:card")

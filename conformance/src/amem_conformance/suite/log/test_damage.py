@@ -63,6 +63,29 @@ def test_the_first_event_of_a_log_may_be_torn(backend: Log, reopen: Callable[[],
     assert subjects(log, "d") == ["mem-5"]
 
 
+@pytest.mark.requirement("log:tail:told")
+@pytest.mark.parametrize("torn", [b'{"seq": 7, "ki', b"\x00\x00\x00\x00", b" ", b"\xff" * 9000])
+def test_a_torn_tail_is_told_by_its_length_until_it_is_repaired(
+    backend: Log, reopen: Callable[[], Log], bytes_behind: Raw, torn: bytes
+) -> None:
+    append(backend, "d", new(1, subject=MARK.decode()), new(2))
+    assert (backend.torn("d"), backend.torn("never")) == (0, 0)
+    key = _key(bytes_behind)
+    bytes_behind.write(key, _bytes(bytes_behind, key) + torn)
+    log = reopen()
+    assert log.torn("d") == len(torn)
+    append(log, "d", new(3))
+    assert log.torn("d") == 0
+
+
+@pytest.mark.requirement("log:tail:told")
+def test_a_log_that_was_only_appended_to_has_no_torn_tail(backend: Log) -> None:
+    for number in range(3):
+        with backend.writer("d") as writer:
+            writer.append([new(number), new(number + 10)])
+        assert backend.torn("d") == 0
+
+
 @pytest.mark.requirement("log:tail:group")
 def test_a_group_is_repaired_to_all_or_none_wherever_it_was_cut(
     backend: Log, reopen: Callable[[], Log], bytes_behind: Raw
