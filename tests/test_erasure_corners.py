@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
+import shutil
 import time
 
 import pytest
+from crashing import killed_at
 from test_erasure import AUTHOR, BODY, SUMMARY, TITLE, draft, traces
 
 from amem_core import Memory
-from amem_core.errors import AmemError, ConflictError
+from amem_core.errors import AmemError, ConflictError, DeniedError, NotFoundError
 from amem_core.ports.store import NewVersion
 from amem_core.services import erase, receipts
+from amem_core.services.bundle_sweeping import Closing, bundle_at
 
 
 @pytest.fixture
@@ -51,8 +55,9 @@ def test_a_number_of_an_erased_version_answers_that_it_was_erased(owner, writer)
     writer.write(draft(id=id, body=BODY + " More."))
     owner.erase(id, reason="requested")
     for version in (None, 1, 2, 3, 99):
-        with pytest.raises(AmemError, match="erased"):
+        with pytest.raises(DeniedError, match="was erased") as refused:
             owner.get(id, version=version)
+        assert "receipt" in refused.value.hint
 
 
 def test_no_time_in_the_past_serves_what_was_erased(owner, writer, clock):
@@ -467,6 +472,36 @@ def test_files_that_vanish_while_it_looks_do_not_stop_it(owner, writer, root, mo
     assert done.left == ()
 
 
+def test_the_engines_files_are_left_to_the_engines(owner, writer, root):
+    """The ledger holds ids and short words of its own; neither makes it a copy of a text."""
+    task = owner.create_task(domain="notes", title="released", summary="released", body="available").task
+    engines = {name for name in os.listdir(os.path.join(root, "state")) if name.startswith(("index.", "ledger."))}
+    owner.erase(task.id, reason="requested")
+    assert engines <= set(os.listdir(os.path.join(root, "state")))
+    assert [node.task.id for node in owner.tasks()] == [task.id]
+
+
+def test_an_id_that_begins_another_takes_no_line_of_that_along(owner, root):
+    other = {"tool": "get", "arguments": {"id": "mem-one-more"}, "result": "something else"}
+    named = {"tool": "get", "arguments": {"id": "MEM-ONE"}, "result": "x"}
+    tape = put(root, "record/notes/.tapes/one/1.jsonl", json.dumps(other) + "\n" + json.dumps(named) + "\n")
+    put(root, "record/notes/mem-one.md", "---\ntype: fact\ntitle: One\nsummary: one\n---\nIts own text.\n")
+    owner.reindex()
+    owner.erase("mem-one", reason="requested")
+    assert lines_of(tape) == [other, {"erased": "mem-one"}]
+
+
+def test_a_part_of_a_very_long_text_is_found(owner, writer, root):
+    body = "\n".join(
+        f"Row {number}: the value that was measured there, {number * 7919 % 10007}." for number in range(60_000)
+    )
+    id = writer.write(draft(body=body)).id
+    rows = body.splitlines()
+    put(root, "state/cache/part.txt", "\n".join(rows[30_000:30_100]))
+    put(root, "state/cache/other.txt", "\n".join(row.replace("measured", "guessed") for row in rows[:1000]))
+    assert owner.erase(id, reason="requested").swept == ("state/cache/part.txt",)
+
+
 def test_words_of_it_are_in_no_file_of_the_index(owner, writer, root):
     id = writer.write(draft(body="Xylorimba " * 50)).id
     for number in range(30):
@@ -511,3 +546,81 @@ def test_a_task_that_is_erased_can_be_shown_claimed_and_handed_on(owner, agent, 
     owner.reindex()
     assert owner.claim(task.id).task.id == task.id
     assert child.id in {node.task.id for node in owner.tasks()}
+
+
+# -- bundles ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_bundle_is_one_still_wherever_its_cleaning_was_cut_short(owner, writer, root, tmp_path, after):
+    why = "Because the customer never lived at Quince Street 12, as was claimed."
+    id = writer.write(draft()).id
+    other = writer.write(draft(title="Other", summary="other", body="other")).id
+    owner.verify(id, oracle="human", evidence="They said so on the telephone, at length.", by="Ada")
+    rejected = writer.write(draft(title="Rejected", summary="rejected", body="rejected")).id
+    owner.reject(rejected, reason=why)
+    owner.export("notes", str(tmp_path / "before"))
+    for name in ("promotions.yaml", "tombstones.yaml"):
+        assert os.path.exists(tmp_path / "before" / name)
+    closings = [Closing(each, "notes", "requested", "owner", "2026-01-01T00:00:00.000000Z") for each in (id, rejected)]
+
+    def clean(where):
+        for closing in closings:
+            bundle = bundle_at(where)
+            if bundle.holds(closing):
+                bundle.take_out(closing)
+        return "done"
+
+    for number in itertools.count(1):
+        where = str(tmp_path / f"bundle-{number}")
+        shutil.copytree(tmp_path / "before", where)
+        outcome = killed_at(number, lambda where=where: clean(where), after=after)
+        clean(where)
+        assert traces(where, BODY, why, "They said so on the telephone, at length.") == []
+        assert not [name for name in os.listdir(where) if "sweep" in name]
+        fresh = str(tmp_path / f"root-{number}")
+        Memory.init(fresh, domain="notes")
+        with Memory.open(fresh) as memory, memory.session(author="owner") as session:
+            assert session.import_bundle(where).ids == (other,)
+            with pytest.raises(ConflictError, match="erased"):
+                session.write(draft(title="Rejected", summary="rejected", body="rejected"))
+        if outcome.killed_at is None:
+            break
+
+
+# -- receipts -----------------------------------------------------------------------------------------
+
+
+def test_many_receipts_are_listed_in_one_reading_of_the_log(owner, writer):
+    ids = [writer.write(draft(title=f"T{number}", summary="s", body=f"text {number}")).id for number in range(40)]
+    for id in ids:
+        owner.erase(id, reason="legal")
+    log = type(owner.runtime.log)
+    reads = []
+    real = log.read
+
+    def counted(self, domain, after=0):
+        reads.append(domain)
+        return real(self, domain, after=after)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log, "read", counted)
+        assert all(receipt.problem == "" for receipt in owner.receipts())
+    assert len(reads) < 4
+    with pytest.raises(NotFoundError):
+        owner.receipts(domain="nowhere")
+
+
+def test_a_verification_that_came_with_a_bundle_goes_with_its_entry(owner, writer, root, tmp_path):
+    other = str(tmp_path / "other")
+    Memory.init(other, domain="notes")
+    id = writer.write(draft()).id
+    evidence = "They said so on the telephone, at length, and named the street."
+    owner.verify(id, oracle="human", evidence=evidence, by="Ada Perambulator")
+    owner.export("notes", str(tmp_path / "bundle"))
+    with Memory.open(other) as memory, memory.session(author="owner") as session:
+        session.import_bundle(str(tmp_path / "bundle"))
+        assert traces(other, evidence)
+        session.erase(id, reason="requested")
+        assert traces(other, evidence, "Ada Perambulator") == []
+        session.export("notes", str(tmp_path / "again"))

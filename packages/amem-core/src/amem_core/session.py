@@ -506,11 +506,12 @@ class Session:
 
         ``reason`` is ``requested``, ``mistaken``, ``sensitive`` or ``legal``. What was made of the text
         below the root goes too, entries that cite it are due for review, and what it stated may not
-        be written again. Calling it again finishes an erasure that was cut short. ``dry_run`` says
-        what would be done and does nothing.
+        be written again. Calling it again finishes an erasure that was cut short, and takes out what
+        was put back since. ``dry_run`` says what would be done and does nothing.
 
         Raises:
-            NotFoundError: there is no such entry.
+            NotFoundError: there is no such entry, or it was erased and nothing of it is there.
+            ConflictError: an erasure that was cut short was begun for another reason.
         """
         from amem_core.services.erase import erase
 
@@ -528,7 +529,11 @@ class Session:
         return show(self, id)
 
     def receipts(self, *, domain: str | None = None) -> list[Receipt]:
-        """Return the receipts of one domain, or of all that the session holds, by domain and id."""
+        """Return the receipts of one domain, or of all that the session holds, by domain and id.
+
+        Raises:
+            NotFoundError: the session does not hold the domain.
+        """
         from amem_core.services.receipts import listed
 
         return listed(self, domain)

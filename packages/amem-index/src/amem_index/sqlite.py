@@ -76,7 +76,8 @@ class SqliteIndex:
     @property
     def capabilities(self) -> IndexCapabilities:
         """See ``Index.capabilities``."""
-        return IndexCapabilities(multi_process=True)
+        name = os.path.basename(self._database.path)
+        return IndexCapabilities(multi_process=True, files=(name, f"{name}-wal", f"{name}-shm", f"{name}-journal"))
 
     def apply(self, domain: str, documents: Sequence[Document], *, through: int) -> None:
         """See ``Index.apply``."""

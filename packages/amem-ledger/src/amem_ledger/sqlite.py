@@ -19,6 +19,7 @@ times that are up to ``SKEW`` behind are callers that were waiting, not a clock 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from datetime import datetime, timedelta
 from itertools import islice
@@ -93,7 +94,8 @@ class SqliteLedger:
     @property
     def capabilities(self) -> LedgerCapabilities:
         """Any number of processes on one machine."""
-        return LedgerCapabilities(multi_process=True)
+        name = os.path.basename(self._database.path)
+        return LedgerCapabilities(multi_process=True, files=(name, f"{name}-wal", f"{name}-shm", f"{name}-journal"))
 
     def file(self, task: NewTask, *, actor: str, now: datetime) -> tuple[Task, bool]:
         """File a task, once."""

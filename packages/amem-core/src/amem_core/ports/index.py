@@ -14,9 +14,14 @@ if TYPE_CHECKING:
 
 
 class IndexCapabilities(NamedTuple):
-    """What an index can promise beyond the base contract."""
+    """What an index can promise beyond the base contract.
+
+    ``files`` are the names below the root's ``state`` that are its own, directories with all that is in
+    them: nobody else changes those, and an erasure leaves them to ``forget``.
+    """
 
     multi_process: bool = False
+    files: tuple[str, ...] = ()
 
 
 class Kept(NamedTuple):

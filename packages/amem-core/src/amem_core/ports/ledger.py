@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
 
 class LedgerCapabilities(NamedTuple):
-    """What a ledger can promise beyond the base contract."""
+    """What a ledger can promise beyond the base contract.
+
+    ``files`` are the names below the root's ``state`` that are its own: nobody else changes those.
+    """
 
     multi_process: bool = False
+    files: tuple[str, ...] = ()
 
 
 class Ledger(Protocol):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from amem_core.domain.events import Event
     from amem_core.ports.log import LogWriter
     from amem_core.runtime import Runtime
+    from amem_core.services.sweeping import Swept
     from amem_core.session import Session
 
 __all__ = ["ERASED", "REASONS", "erase", "receipts"]
@@ -240,7 +241,7 @@ def _erase(
         (event,) = writer.append([NewEvent(ERASED, id, session.author, stub.updated, facts)])
         runtime.settled.discard(domain)
         runtime.followed.discard(domain)
-    swept = sweep(runtime.root, _closing(receipt), evidence)
+    swept = _swept(runtime, receipt, evidence, dry_run=False)
     receipt.update(
         event={"seq": event.seq, "chain": event.chain},
         swept=sorted({*receipt.get("swept", ()), *swept.cleaned}),
@@ -256,8 +257,10 @@ def _erase(
     return clean
 
 
-def _closing(receipt: dict[str, Any]) -> Closing:
-    return Closing(receipt["id"], receipt["domain"], receipt["reason"], receipt["by"], receipt["time"])
+def _swept(runtime: Runtime, receipt: dict[str, Any], evidence: Evidence, *, dry_run: bool) -> Swept:
+    closing = Closing(receipt["id"], receipt["domain"], receipt["reason"], receipt["by"], receipt["time"])
+    engines = (*runtime.index.capabilities.files, *runtime.ledger.capabilities.files)
+    return sweep(runtime.root, closing, evidence, engines=engines, dry_run=dry_run)
 
 
 def _stub(session: Session, receipt: dict[str, Any]) -> Entry:
@@ -339,7 +342,7 @@ def _citing(runtime: Runtime, domain: str, id: str) -> Iterator[str]:
 def _foreseen(session: Session, receipt: dict[str, Any], evidence: Evidence) -> Erased:
     """Return what an erasure would do, with nothing done."""
     runtime = session.runtime
-    swept = sweep(runtime.root, _closing(receipt), evidence, dry_run=True)
+    swept = _swept(runtime, receipt, evidence, dry_run=True)
     flagged = [id for name in sorted(session.readable.domains) for id in _citing(runtime, name, receipt["id"])]
     foreseen = {
         **receipt,

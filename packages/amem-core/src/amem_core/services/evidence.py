@@ -26,6 +26,10 @@ _TELLING_PART = 40
 _LETTERS = 12
 # In characters, from which on a text says something beside the id.
 _SHORTEST = 8
+# In characters: what holds a longer text holds its beginning, which is enough to look for.
+_LOOKED_FOR = 4096
+# Of a text with more lines than this, every so many-th is looked for: they take room, and a part of it holds some.
+_MOST_LINES = 10_000
 # A text that a program wrote into JSON, and that into JSON again, as a tape does with a tool's answer.
 _WRAPPED = 3
 _CHUNK = 1 << 20
@@ -45,20 +49,22 @@ class Evidence:
         for entry in entries:
             if entry.status is Status.erased:
                 continue
-            whole = [entry.summary, entry.body.strip()]
+            whole = [entry.summary, entry.body.strip()[:_LOOKED_FOR]]
             telling.update(text for text in whole if _tells(text, _TELLING))
             lines.update(line for line in _lines(entry.body) if _tells(line, _TELLING_PART))
             if with_title:
                 whole.append(entry.title)
                 telling.update([entry.title] if _tells(entry.title, _TELLING_PART) else [])
             short.update(text for text in whole if len(text) >= _SHORTEST)
-        self._id = id.encode()
-        self._telling = _Finder([*_all(_forms, telling | lines), *_all(_in_utf_16, telling)])
+        sampled = sorted(lines)[:: len(lines) // _MOST_LINES + 1]
+        # Not where it is the beginning of a longer id; an id is the same in any case.
+        self._id = re.compile(re.escape(id.encode()) + rb"(?![0-9a-z-])", re.IGNORECASE)
+        self._telling = _Finder([*_all(_forms, telling.union(sampled)), *_all(_in_utf_16, telling)])
         self._short = _Finder([*_all(_forms, short - telling), *_all(_in_utf_16, short - telling)])
 
     def names_it(self, data: bytes) -> bool:
         """Return whether the id stands in ``data``."""
-        return self._id in data
+        return self._id.search(data) is not None
 
     def tells(self, data: bytes) -> bool:
         """Return whether ``data`` holds a text that tells by itself whose it is."""
@@ -70,8 +76,8 @@ class Evidence:
 
     def in_file(self, path: str) -> bool:
         """Return whether a file holds one of the texts, read a part at a time; the id may be in its path."""
-        overlap = max(self._telling.longest, self._short.longest, len(self._id)) - 1
-        named = self._id in path.encode("utf-8", "surrogateescape")
+        overlap = max(self._telling.longest, self._short.longest, len(self._id.pattern))
+        named = self.names_it(path.encode("utf-8", "surrogateescape"))
         short = False
         with open(path, "rb") as file:
             before = b""
@@ -79,7 +85,7 @@ class Evidence:
                 window = before + part
                 if self._telling.within(window):
                     return True
-                named = named or self._id in window
+                named = named or self.names_it(window)
                 short = short or self._short.within(window)
                 if named and short:
                     return True

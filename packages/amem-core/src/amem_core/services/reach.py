@@ -84,12 +84,21 @@ def locate(session: Session, id: str) -> tuple[str, Current]:
             )
         except NotFoundError:
             continue
-        if current.entry.status is not Status.erased:
+        if current.entry.status is Status.erased:
+            _refuse_erased(session, current.entry)
+        else:
             _refuse_restored(session, name, id)
         may_read(session, current.entry, current.entry.classification)
         return name, current
     message = f"there is no entry {id}"
     raise NotFoundError(message, hint="search for it; ids are copied from a search's answer")
+
+
+def _refuse_erased(session: Session, entry: Entry) -> None:
+    """Refuse an entry that was erased, whichever version of it is asked for; whoever may know of it is told so."""
+    if session.readable.allows(entry.domain, entry.classification):
+        message = f"{entry.id} was erased, with every version"
+        raise DeniedError(message, hint=f"amem receipt show {entry.id} says when and why")
 
 
 def _refuse_restored(session: Session, domain: str, id: str) -> None:

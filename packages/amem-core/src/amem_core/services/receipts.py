@@ -15,9 +15,10 @@ from amem_core.domain.names import check_entry_id
 from amem_core.domain.results import Receipt
 from amem_core.errors import CorruptionError, NotFoundError
 from amem_core.services.committing import ERASED
+from amem_core.services.reach import held
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from amem_core.domain.events import Event
     from amem_core.runtime import Runtime
@@ -65,20 +66,30 @@ def show(session: Session, id: str) -> Receipt:
     for domain in sorted(session.readable.domains):
         receipt = receipt_of(session.runtime, domain, id)
         if receipt is not None and session.readable.allows(domain, _label(receipt)):
-            return _checked(session.runtime, domain, receipt)
+            return _checked(domain, receipt, _erasures(session.runtime, domain))
     message = f"there is no receipt of {id}"
     raise NotFoundError(message, hint="amem receipt list names what was erased")
 
 
 def listed(session: Session, domain: str | None) -> list[Receipt]:
     """Return the receipts of a domain, or of all that the session holds; see ``Session.receipts``."""
+    if domain is not None:
+        held(session, domain)
     readable = session.readable.narrowed(domain)
-    return [
-        _checked(session.runtime, name, receipt)
-        for name in sorted(readable.domains)
-        for _, receipt in _all(session.runtime, name)
-        if readable.allows(name, _label(receipt))
-    ]
+    found = []
+    for name in sorted(readable.domains):
+        own = [receipt for _, receipt in _all(session.runtime, name) if readable.allows(name, _label(receipt))]
+        # The log is read once for all of them.
+        events: dict[str, list[Event]] = {}
+        for event in _erasures(session.runtime, name) if own else ():
+            events.setdefault(event.subject, []).append(event)
+        found += [_checked(name, receipt, events.get(receipt["id"], ())) for receipt in own]
+    return found
+
+
+def _erasures(runtime: Runtime, domain: str) -> Iterator[Event]:
+    """Yield the events of erasures. Reading the log from its beginning checks its chain."""
+    return (event for event in runtime.log.read(domain) if event.kind == ERASED)
 
 
 def _all(runtime: Runtime, domain: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -104,8 +115,8 @@ def _label(receipt: Mapping[str, Any]) -> Any:
     return Label.parse(receipt.get("label", "restricted"))
 
 
-def _checked(runtime: Runtime, domain: str, receipt: dict[str, Any]) -> Receipt:
-    problem, event = _problem(runtime, domain, receipt)
+def _checked(domain: str, receipt: dict[str, Any], erasures: Iterable[Event]) -> Receipt:
+    problem, event = _problem(receipt, erasures)
     return Receipt(
         id=receipt["id"],
         domain=domain,
@@ -129,18 +140,12 @@ def _checked(runtime: Runtime, domain: str, receipt: dict[str, Any]) -> Receipt:
     )
 
 
-def _problem(runtime: Runtime, domain: str, receipt: Mapping[str, Any]) -> tuple[str, Event | None]:
-    """Return what does not agree between receipt and log, and the event of the erasure.
-
-    Reading the log up to the event checks its chain up to there.
-    """
+def _problem(receipt: Mapping[str, Any], erasures: Iterable[Event]) -> tuple[str, Event | None]:
+    """Return what does not agree between receipt and log, and the event of the erasure."""
     if receipt.get("origin"):
         return "", None
-    event = None
-    for found in runtime.log.read(domain, after=0):
-        if found.kind == ERASED and found.subject == receipt["id"] and found.seq > receipt.get("head", 0):
-            event = found
-            break
+    own = (event for event in erasures if event.subject == receipt["id"] and event.seq > receipt.get("head", 0))
+    event = next(own, None)
     if event is None:
         return ("the log has no event of this erasure" if receipt["finished"] else ""), None
     if event.data.get("receipt") != core_digest(receipt):

@@ -16,19 +16,15 @@ from amem_core.errors import AmemError
 from amem_core.services.bundle_sweeping import bundle_at, remove
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from amem_core.services.bundle_sweeping import Bundle, Closing
     from amem_core.services.evidence import Evidence
 
-# What forgets by itself, or is no copy of any text: settings, the log, marks, and the engines' own files.
+# What is no copy of any text, or forgets by itself: settings, the log, marks.
 _RECORD, _STATE = "record", "state"
 _SETTINGS = frozenset({"amem.toml", "grants.toml", "credentials.env"})
-_ENGINES = frozenset(
-    f"{name}{suffix}"
-    for name in ("index.sqlite", "ledger.sqlite")
-    for suffix in ("", "-wal", "-shm", "-journal", ".lock")
-) | {"policy.json"}
+_OWN_STATE = frozenset({"log", "locks", "policy.json", "http-token"})
 _MARKS = frozenset({".erasures", ".tombstones", ".promotions"})
 _HISTORY, _STAGING, _TAPES = ".history", ".staging", ".tapes"
 _DECISIONS = os.path.join(_STATE, "decisions.jsonl")
@@ -44,22 +40,28 @@ class Swept:
     left: list[str] = field(default_factory=list[str])
 
 
-def sweep(root: str, closing: Closing, evidence: Evidence, *, dry_run: bool = False) -> Swept:
+def sweep(
+    root: str, closing: Closing, evidence: Evidence, *, engines: Iterable[str] = (), dry_run: bool = False
+) -> Swept:
     """Take the text of an erased entry out of every file below ``root`` that was made from it.
 
     Tapes lose the lines that name the entry or hold a text of it, other files of JSON lines below
     ``state`` those that hold one, bundles the entry; other files below ``state`` are removed, as they
     can be made again. What is none of these, or cannot be read, stays and is named in ``left``. No
-    symbolic link is followed. ``dry_run`` looks only.
+    symbolic link is followed. ``engines`` are the names below ``state`` that belong to index and ledger,
+    which forget by themselves. ``dry_run`` looks only.
     """
-    return _Sweep(root, closing, evidence, dry_run=dry_run).run()
+    return _Sweep(root, closing, evidence, frozenset(engines), dry_run=dry_run).run()
 
 
 class _Sweep:
     """One walk over a root: what is looked for, and what was done so far."""
 
-    def __init__(self, root: str, closing: Closing, evidence: Evidence, *, dry_run: bool) -> None:
+    def __init__(
+        self, root: str, closing: Closing, evidence: Evidence, engines: frozenset[str], *, dry_run: bool
+    ) -> None:
         self._root = root
+        self._own_state = _OWN_STATE | engines
         self._closing = closing
         self._evidence = evidence
         self._dry_run = dry_run
@@ -99,7 +101,7 @@ class _Sweep:
             return "own"
         if parts[0] != _STATE:
             return "other"
-        if parts[1] in {"log", "locks"} or (parts[1] in _ENGINES and not parts[2:]):
+        if parts[1] in self._own_state:
             return "own"
         return "lines" if name.endswith(".jsonl") else "derived"
 
