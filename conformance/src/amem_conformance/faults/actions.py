@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from amem_conformance.faults.ground import BODY, DOMAIN, UNIQUE, WORD, Place
-from amem_conformance.faults.judging import ABSENT, WHOLE, Half, Observe
+from amem_conformance.faults.ground import BODY, DOMAIN, UNIQUE, WORD, Place, owner, record_of
+from amem_conformance.faults.judging import ABSENT, WHOLE, Action, Half, Observe, Promise
 from amem_core import Draft, Memory
 from amem_core.domain.labels import Status
 from amem_core.domain.tasks import TaskStatus
 from amem_core.errors import AmemError, NotFoundError
 from amem_core.session import Session
 
-Promise = dict[str, list[Any]]
 _TEXT: Final = f"{WORD} and all the rest of it.\n\n{BODY}"
 _REASON: Final = f"a second look, {WORD}"
-
-
-@dataclass(frozen=True)
-class Action:
-    """One write.
-
-    Attributes:
-        name: what it is called in a table.
-        act: does it, and returns what it acknowledged: entries by id, with version and digest.
-        observe: says whether it is absent or whole.
-        touches: the facts whose entries it changes.
-    """
-
-    name: str
-    act: Callable[[Session, Place], Promise]
-    observe: Observe
-    touches: frozenset[str] = frozenset()
 
 
 def _draft(title: str, **fields: Any) -> Draft:
@@ -288,6 +269,66 @@ def _verified(session: Session, place: Place) -> str:
     return WHOLE if entry.verified else ABSENT
 
 
+def _edit(place: Place) -> None:
+    """Change a file of the record as a person does; where there are no files, nothing is there to change."""
+    path = _edited(place)
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace("changing, in one sentence", f"{WORD}, by hand"))
+
+
+def _edited(place: Place) -> str:
+    return os.path.join(place.root, "record", DOMAIN, f"{place.facts['changing']}.md")
+
+
+def _taken_in(session: Session, place: Place) -> str:
+    """Whole when the next reindex has taken the edit in as one version, whoever began it."""
+    session.reindex(domain=DOMAIN)
+    entry = session.get(place.facts["changing"]).entry
+    expected = (3, f"{WORD}, by hand", "owner") if os.path.exists(_edited(place)) else (2, entry.summary, entry.author)
+    if (entry.version, entry.summary, entry.author) != expected:
+        message = f"the edit is version {entry.version} by {entry.author}: {entry.summary}"
+        raise Half(message)
+    return WHOLE
+
+
+def _ingest(session: Session, place: Place) -> Promise:
+    session.ingest([_folder(place)], domain=DOMAIN)
+    return {}
+
+
+def _folder(place: Place) -> str:
+    return os.path.join(place.directory, "folder")
+
+
+def _write_folder(place: Place, *, changed: bool = False) -> None:
+    os.makedirs(os.path.join(_folder(place), "below"), exist_ok=True)
+    for name, number in (("one.md", 1), ("below/two.md", 2)):
+        text = f"# Section {number}\n\n{_TEXT}\n\n# Section {number} again\n\n{_TEXT}\n"
+        with open(os.path.join(_folder(place), name), "w", encoding="utf-8") as file:
+            file.write(text + (f"# Section {number} once more\n\n{_TEXT}\n" if changed and number == 1 else ""))
+
+
+def _ingested(session: Session, place: Place, sections: int = 4) -> str:
+    """Whole when ingesting again, as one does after it was cut short, leaves each section there once and none archived."""
+    done = session.ingest([_folder(place)], domain=DOMAIN)
+    found = _found(session)
+    archived = [id for id, (_, _, status) in record_of(session).items() if status == Status.archived]
+    if len(found) != sections or done.broken or archived:
+        message = f"{len(found)} of {sections} sections are there, {len(archived)} archived, {len(done.broken)} broken"
+        raise Half(message)
+    return WHOLE
+
+
+def _ingest_once(place: Place) -> None:
+    _write_folder(place)
+    with owner(place) as session:
+        _ingest(session, place)
+    _write_folder(place, changed=True)
+
+
 ACTIONS: Final = (
     Action("write an entry", _write, _all_or_none(1)),
     Action("write a new version", _change, _changed, frozenset({"changing"})),
@@ -303,4 +344,7 @@ ACTIONS: Final = (
     Action("import a bundle", _import, _all_or_none(3)),
     Action("export a bundle", _export, _exported),
     Action("reindex", _reindex, _reindexed),
+    Action("take in a hand edit", _reindex, _taken_in, frozenset({"changing"}), _edit, overwritten=True),
+    Action("ingest a folder", _ingest, _ingested, prepare=_write_folder),
+    Action("ingest a folder again", _ingest, partial(_ingested, sections=5), prepare=_ingest_once),
 )

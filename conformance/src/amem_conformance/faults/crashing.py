@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from amem_conformance.faults import stopping
-from amem_conformance.faults.actions import Action
 from amem_conformance.faults.children import Child, Tell, finished
 from amem_conformance.faults.ground import Ground, Place, opened
-from amem_conformance.faults.judging import HALF, LOST, judge
+from amem_conformance.faults.judging import HALF, LOST, Action, judge
 from amem_conformance.faults.rows import Row
 from amem_conformance.faults.steps import Step, install, watching
 from amem_conformance.faults.stopping import Counting, Crash, Stopping, When
@@ -80,6 +79,7 @@ def _points(steps: list[Step]) -> Iterator[tuple[int, When]]:
 
 
 def _act(place: Place, action: Action, watch: Any, tell: Callable[[Any], None]) -> None:
+    action.prepare(place)
     with watching(watch, place.directory), opened(place) as memory, memory.session(author="owner") as session:
         promised = action.act(session, place)
         # The caller is told here; what comes behind is the closing.
@@ -120,6 +120,7 @@ def _crash(place: Place, action: Action, number: int, when: When, tell: Tell) ->
         tell({"at": str(step)})
         stopping.crash(step)
 
+    action.prepare(place)
     stopped = Stopping(number, when, end)
     promised: list[Any] = []
     memory = opened(place)
@@ -137,7 +138,7 @@ def _crash(place: Place, action: Action, number: int, when: When, tell: Tell) ->
 
 
 def _judge(place: Place, action: Action, promised: Any, tell: Tell, problems: list[str] | None = None) -> None:
-    outcome, found = judge(place, action.observe, action.touches, promised or {}, told=promised is not None)
+    outcome, found = judge(place, action, promised or {}, told=promised is not None)
     found = [*(problems or []), *found]
     tell({"outcome": outcome if not found or outcome == LOST else HALF, "problems": found})
 

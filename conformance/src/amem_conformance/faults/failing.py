@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from amem_conformance.faults.actions import Action
 from amem_conformance.faults.children import Tell, finished
 from amem_conformance.faults.crashing import Heard, all_steps, last
 from amem_conformance.faults.ground import DOMAIN, Ground, Place, opened
-from amem_conformance.faults.judging import HALF, LOST, described, judge
+from amem_conformance.faults.judging import HALF, LOST, Action, described, judge
 from amem_conformance.faults.rows import Row
 from amem_conformance.faults.steps import install, watching
 from amem_conformance.faults.stopping import Failing, befalls
@@ -51,6 +50,7 @@ def _try(ground: Ground, action: Action, kind: str, number: int, row: Row, *, la
 
 
 def _fail(place: Place, action: Action, failing: Failing, tell: Tell) -> None:
+    action.prepare(place)
     memory: Memory | None = None
     promised: Any = None
     with watching(failing, place.directory):
@@ -64,7 +64,7 @@ def _fail(place: Place, action: Action, failing: Failing, tell: Tell) -> None:
     problems = [] if memory is None else [*goes_on(memory)]
     if memory is not None:
         memory.close()
-    outcome, found = judge(place, action.observe, action.touches, promised or {}, told=promised is not None)
+    outcome, found = judge(place, action, promised or {}, told=promised is not None)
     problems += found
     tell({"outcome": outcome if not problems or outcome == LOST else HALF, "problems": problems})
 

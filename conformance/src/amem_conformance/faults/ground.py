@@ -20,7 +20,9 @@ from amem_conformance.harness import Harness
 from amem_conformance.loading import find_harness, port_of, service_of, started
 from amem_core import Draft, Memory
 from amem_core.config import DEFAULTS, FILE
-from amem_core.errors import ConfigError
+from amem_core.domain.labels import Label
+from amem_core.errors import ConfigError, FormatError
+from amem_core.format.entry import digest, parse
 from amem_core.ports.store import Stored
 from amem_core.session import Session
 
@@ -33,6 +35,9 @@ UNIQUE: Final = "unforgettable"
 """Stands in what an erasure removes and in nothing else."""
 
 Facts = dict[str, Any]
+Record = dict[str, tuple[int, str, str]]
+"""Version, digest and status by id."""
+
 _PORTS: Final = ("store", "log", "index", "ledger")
 
 
@@ -211,6 +216,7 @@ def _fill(session: Session, facts: Facts) -> None:
     facts["derived"] = session.write(_draft("derived", derived_from=(named["doubtful"],))).id
     facts["secret"] = session.write(_draft(UNIQUE, text=UNIQUE)).id
     session.write(_draft(f"{UNIQUE} again", id=facts["secret"], text=UNIQUE))
+    session.erase(session.write(_draft("gone")).id, reason="mistaken")
     facts["rejected"] = session.write(_draft("rejected")).id
     session.reject(facts["rejected"], reason="measured otherwise")
     for number in range(2):
@@ -220,15 +226,19 @@ def _fill(session: Session, facts: Facts) -> None:
     facts["fence"] = session.claim(facts["held"], lease=3600).task.fence
     fence = session.claim(facts["done"], lease=3600).task.fence
     session.complete(facts["done"], fence=fence, result="all of it, as was asked")
-    facts["entries"] = acknowledged(session)
+    facts["entries"] = {id: [version, key] for id, (version, key, _) in record_of(session).items()}
     facts["found"] = sorted(hit.id for hit in session.search("filler", domain=DOMAIN, limit=100).hits)
 
 
-def acknowledged(session: Session) -> dict[str, list[Any]]:
-    """Return, by id, the version and digest of every current entry of the domain, as the record has them."""
-    found: dict[str, list[Any]] = {}
-    for stored in session.runtime.store.entries(DOMAIN):
-        if isinstance(stored, Stored):
-            reading = session.get(stored.id)
-            found[stored.id] = [reading.entry.version, reading.digest]
+def record_of(session: Session) -> Record:
+    """Return version, digest and status of every entry that the record holds, by id."""
+    store, clock = session.runtime.store, session.runtime.clock
+    found: Record = {}
+    for stored in store.entries(DOMAIN):
+        if not isinstance(stored, Stored):
+            message = f"{stored.path}: {stored.reason}"
+            raise FormatError(message)
+        data = store.read(DOMAIN, stored.id)
+        entry = parse(data, domain=DOMAIN, id=stored.id, fallback_time=clock.now(), fallback_label=Label.restricted)
+        found[stored.id] = entry.version, digest(data), str(entry.status)
     return found

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
-from amem_conformance.faults.ground import BODY, DOMAIN, Facts, Ground, Place, opened
+from amem_conformance.faults.ground import BODY, DOMAIN, Facts, Ground, Place, Record, opened, record_of
 from amem_core import Draft, Memory
 from amem_core.domain.labels import Label, Status
 from amem_core.domain.queries import Conditions, ReadFilter
 from amem_core.errors import AmemError, ConfigError, NotFoundError
-from amem_core.format.entry import digest, parse
-from amem_core.ports.store import Stored
+from amem_core.format.entry import digest
 from amem_core.session import Session
 
 ABSENT: Final = "absent"
@@ -24,8 +24,8 @@ _ANY: Final = Conditions(statuses=())
 _MOST: Final = 100_000
 _REVIEWS: Final = "reviews and sources"
 
-Record = dict[str, tuple[int, str, str]]
-"""Version, digest and status by id."""
+Promise = dict[str, list[Any]]
+"""What was acknowledged: version and digest by id."""
 
 Observe = Callable[[Session, Place], str]
 """Returns ``absent`` or ``whole``: what became of the action. Raises ``Half`` for anything else."""
@@ -35,14 +35,37 @@ class Half(Exception):  # noqa: N818  (a finding, not an error)
     """Something is there in part."""
 
 
-def judge(
-    place: Place, observe: Observe, touches: frozenset[str], promised: Any, *, told: bool
-) -> tuple[str, list[str]]:
+@dataclass(frozen=True)
+class Action:
+    """One write.
+
+    Attributes:
+        name: what it is called in a table.
+        act: does it, and returns what it acknowledged.
+        observe: says whether it is absent or whole.
+        touches: the facts whose entries it changes.
+        prepare: what has happened before it, which is no part of it.
+        overwritten: whether that wrote over bytes of these entries that the log names, as only a person does.
+    """
+
+    name: str
+    act: Callable[[Session, Place], Promise]
+    observe: Observe
+    touches: frozenset[str] = frozenset()
+    prepare: Callable[[Place], None] = lambda _place: None
+    overwritten: bool = False
+
+
+ANYTHING: Final = Action("anything", lambda _session, _place: {}, lambda _session, _place: WHOLE)
+"""Stands for what is not observed by itself: the rest of the judgement is what counts."""
+
+
+def judge(place: Place, action: Action, promised: Promise, *, told: bool) -> tuple[str, list[str]]:
     """Return the outcome and what speaks against it.
 
-    ``touches`` names the facts whose entries the action changes, ``promised`` is what it acknowledged,
-    entries by id with version and digest, and ``told`` whether it acknowledged anything.
+    ``promised`` is what the action acknowledged and ``told`` whether it acknowledged anything.
     """
+    touched = {str(place.facts[name]) for name in action.touches}
     problems: list[str] = []
     outcome = HALF
     try:
@@ -51,15 +74,15 @@ def judge(
             session.search("anything")
             session.tasks()
             try:
-                outcome = observe(session, place)
+                outcome = action.observe(session, place)
             except Half as half:
                 problems.append(str(half))
             problems += _missing(session, promised)
             if told and (outcome == ABSENT or problems):
                 outcome = LOST
             record = record_of(session)
-            problems += _changed(record, place.facts, touches)
-            problems += disagreements(session, record)
+            problems += _changed(record, place.facts, touched)
+            problems += disagreements(session, record, touched if action.overwritten else set())
             problems += next_steps(session)
             problems += doctored(memory)
             problems += _rebuilt(session)
@@ -69,12 +92,6 @@ def judge(
     return (outcome if outcome == LOST or not problems else HALF), problems
 
 
-def anything(session: Session, place: Place) -> str:
-    """Observe nothing in particular: the rest of the judgement is what counts."""
-    del session, place
-    return WHOLE
-
-
 def described(error: BaseException) -> str:
     """Return an error's kind and message, and the kind of what it was raised from."""
     cause = error.__cause__
@@ -82,15 +99,14 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{behind}"
 
 
-def _changed(record: Record, facts: Facts, touches: frozenset[str]) -> Iterator[str]:
+def _changed(record: Record, facts: Facts, touched: set[str]) -> Iterator[str]:
     """Yield what was acknowledged before the action, is none of its business, and is not there with its exact bytes."""
-    changing = {facts.get(name) for name in touches}
     for id, kept in facts["entries"].items():
-        if id not in changing and list(record.get(id, ())[:2]) != kept:
+        if id not in touched and list(record.get(id, ())[:2]) != kept:
             yield f"{id} was acknowledged as {kept} and is {record.get(id)}"
 
 
-def _missing(session: Session, promised: dict[str, list[Any]]) -> Iterator[str]:
+def _missing(session: Session, promised: Promise) -> Iterator[str]:
     """Yield what is promised and is not there with its exact bytes."""
     for id, (version, key) in promised.items():
         try:
@@ -101,20 +117,6 @@ def _missing(session: Session, promised: dict[str, list[Any]]) -> Iterator[str]:
             continue
         if reading.digest != key:
             yield f"{id}, version {version}, was acknowledged as {key} and is {reading.digest}"
-
-
-def record_of(session: Session) -> Record:
-    """Return version, digest and status of every entry that the record holds, by id."""
-    store, clock = session.runtime.store, session.runtime.clock
-    found: Record = {}
-    for stored in store.entries(DOMAIN):
-        if not isinstance(stored, Stored):
-            message = f"{stored.path}: {stored.reason}"
-            raise Half(message)
-        data = store.read(DOMAIN, stored.id)
-        entry = parse(data, domain=DOMAIN, id=stored.id, fallback_time=clock.now(), fallback_label=Label.restricted)
-        found[stored.id] = entry.version, digest(data), str(entry.status)
-    return found
 
 
 def index_of(session: Session) -> Record:
@@ -128,7 +130,7 @@ def tasks_of(session: Session) -> dict[str, Any]:
     return {node.task.id: node.task for node in session.tasks(domain=DOMAIN, limit=1000)}
 
 
-def disagreements(session: Session, record: Record) -> Iterator[str]:
+def disagreements(session: Session, record: Record, overwritten: set[str]) -> Iterator[str]:
     """Yield where record, index, log and ledger tell of different things."""
     index = index_of(session)
     for id in sorted({*record, *index}):
@@ -141,7 +143,7 @@ def disagreements(session: Session, record: Record) -> Iterator[str]:
         if (id, key) not in logged:
             yield f"{id}, version {version}, is in the record and in no event of the log"
     for (id, key), version in logged.items():
-        if (id, key) not in held and record.get(id, (0, "", ""))[2] != Status.erased:
+        if (id, key) not in held and id not in overwritten and record.get(id, (0, "", ""))[2] != Status.erased:
             yield from _kept_behind(session, id, version, key)
     tasks_of(session)
     waiting = session.runtime.ledger.outgoing(DOMAIN)
@@ -222,7 +224,7 @@ def _rebuilt(session: Session) -> Iterator[str]:
 def warm(ground: Ground) -> None:
     """Judge one place that nothing befell, so that every process forked later has the modules that this takes."""
     place = ground.place()
-    _, problems = judge(place, anything, frozenset(), {}, told=False)
+    _, problems = judge(place, ANYTHING, {}, told=False)
     place.remove()
     if problems:
         message = f"before any fault: {'; '.join(problems)}"

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from amem_conformance.faults.actions import ACTIONS, Action
+from amem_conformance.faults.actions import ACTIONS
 from amem_conformance.faults.children import Tell, finished
 from amem_conformance.faults.crashing import Heard
 from amem_conformance.faults.failing import untrue
 from amem_conformance.faults.ground import DOMAIN, Ground, Place, owner
-from amem_conformance.faults.judging import HALF, LOST, WHOLE, anything, described, judge
+from amem_conformance.faults.judging import ANYTHING, HALF, LOST, WHOLE, Action, described, judge
 from amem_conformance.faults.reading import QUESTIONS, Question, as_json
 from amem_conformance.faults.rows import Row
 
 _NOBODY: Final = 65534
 _ASKED: Final = tuple(question for question in QUESTIONS if not question.checks)
 _TRIED: Final = ACTIONS[:6]
-_TOUCHED: Final = frozenset[str]().union(*(action.touches for action in _TRIED))
+_AFTERWARDS: Final = replace(
+    ANYTHING, name="afterwards", touches=frozenset[str]().union(*(each.touches for each in _TRIED))
+)
 _DIRECTORIES: Final = (f"record/{DOMAIN}", "record", f"record/{DOMAIN}/.history", "state/log", "state")
 
 Close = tuple[str, Callable[[Place], None]]
@@ -69,7 +72,7 @@ def _tried(ground: Ground, name: str, closings: list[Close], heard: Heard) -> Ro
 def _take(row: Row, closed: str, told: dict[str, Any]) -> None:
     """Take in what one question or action was answered, or how the place was judged."""
     row.note(f"{told['at']}, {closed} closed", told["problems"])
-    if told["came"] in {LOST, HALF} or told["at"] == _AFTERWARDS:
+    if told["came"] in {LOST, HALF} or told["at"] == _AFTERWARDS.name:
         row.lost += told["came"] == LOST
         row.half += told["came"] == HALF
         return
@@ -80,7 +83,6 @@ def _take(row: Row, closed: str, told: dict[str, Any]) -> None:
 
 
 _EVERYTHING: Final = "everything"
-_AFTERWARDS: Final = "afterwards"
 _REFUSED: Final = "refused"
 _WRONG: Final = "wrong"
 
@@ -105,9 +107,9 @@ def _ask_and_write(place: Place, close: Close, tell: Tell) -> None:
     # What is not closed may be written, and a write that was cut short there leaves what the next one completes.
     written = _changed(before, _bytes(place.root)) if close[0] == _EVERYTHING else []
     problems = [f"{path} was changed" for path in written]
-    came, found = judge(place, anything, _TOUCHED, promised, told=bool(promised))
+    came, found = judge(place, _AFTERWARDS, promised, told=bool(promised))
     problems += found
-    tell({"at": _AFTERWARDS, "came": came if came == LOST or not problems else HALF, "problems": problems})
+    tell({"at": _AFTERWARDS.name, "came": came if came == LOST or not problems else HALF, "problems": problems})
 
 
 def _asked(place: Place, question: Question) -> Any:

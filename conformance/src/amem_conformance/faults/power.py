@@ -13,12 +13,11 @@ import shutil
 from functools import partial
 from typing import Any, Final
 
-from amem_conformance.faults.actions import Action
 from amem_conformance.faults.children import Tell, finished
 from amem_conformance.faults.crashing import Heard
 from amem_conformance.faults.disks import Disk
 from amem_conformance.faults.ground import Ground, Place, opened
-from amem_conformance.faults.judging import HALF, LOST, judge
+from amem_conformance.faults.judging import HALF, LOST, Action, judge
 from amem_conformance.faults.rows import Row
 from amem_conformance.faults.steps import Step, install, watching
 
@@ -97,6 +96,7 @@ def failed_power(ground: Ground, action: Action, *, stride: int = 1, heard: Hear
 
 
 def _film(place: Place, action: Action, stride: int, tell: Tell) -> None:
+    action.prepare(place)
     filming = _Filming(place.root, stride)
     with watching(filming, place.directory), opened(place) as memory, memory.session(author="owner") as session:
         promised = action.act(session, place)
@@ -123,7 +123,7 @@ def _develop(image: Image, to: str) -> None:
 
 def _judge(place: Place, action: Action, promised: Any, picture: dict[str, Any], tell: Tell) -> None:
     told = bool(picture["told"])
-    outcome, problems = judge(place, action.observe, action.touches, promised if told else {}, told=told)
+    outcome, problems = judge(place, action, promised if told else {}, told=told)
     tell([outcome if not problems or outcome == LOST else HALF, problems])
 
 

@@ -42,8 +42,13 @@ class Question:
     def says(self, answer: Any) -> bool:
         """Return whether an answer that is not the full one says so."""
         if self.checks:
-            return any(check["state"] != "ok" for check in answer)
+            return any(check["state"] != "ok" for check in _listed(answer))
         return self.parts and bool(answer["text"]) and _SAID in str(answer["notices"])
+
+
+def _listed(answer: Any) -> list[Any]:
+    """Return the several checks of an answer, or the one."""
+    return [answer] if hasattr(answer, "items") else answer
 
 
 _SAID: Final = "could not be served"
@@ -62,8 +67,11 @@ QUESTIONS: Final = (
     Question("t0", lambda session, _place: session.t0().text),
     Question("list tasks", lambda session, _place: session.tasks(domain=DOMAIN)),
     Question("show a task", lambda session, place: session.task(place.facts["held"])),
+    Question("list receipts", lambda session, _place: session.receipts()),
     Question("list domains", lambda session, _place: session.runtime.policy.domains()),
     Question("doctor", lambda session, _place: Memory(session.runtime).doctor(), checks=True),
+    Question("fsck", lambda session, _place: session.fsck(), checks=True),
+    Question("verify the log", lambda session, _place: session.verify_log(), checks=True),
 )
 
 
@@ -151,7 +159,7 @@ def _again(memory: Memory | None, session: Session | None, place: Place, questio
 
 def as_json(answer: Any) -> Any:
     """Return an answer as JSON has it, without scores, which say nothing of what is there."""
-    if is_dataclass(answer) and not isinstance(answer, type):
+    if is_dataclass(answer):
         return {each.name: as_json(getattr(answer, each.name)) for each in fields(answer)}
     named = getattr(answer, "_asdict", None)
     if named is not None:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from amem_conformance.faults.actions import ACTIONS, Action
+from amem_conformance.faults.actions import ACTIONS
 from amem_conformance.faults.children import Child, Tell, start
 from amem_conformance.faults.crashing import CRASH, KILL, Heard, crashed, last
 from amem_conformance.faults.failing import failed
 from amem_conformance.faults.ground import Ground
+from amem_conformance.faults.judging import Action
 from amem_conformance.faults.power import POWER, failed_power
 from amem_conformance.faults.reading import QUESTIONS, answered
 from amem_conformance.faults.rows import Row, row_of

@@ -12,12 +12,12 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-from amem_conformance.faults.actions import ACTIONS, Action
+from amem_conformance.faults.actions import ACTIONS
 from amem_conformance.faults.children import Child, Tell, finished, start
 from amem_conformance.faults.crashing import Heard, last
 from amem_conformance.faults.failing import goes_on, untrue
 from amem_conformance.faults.ground import BODY, DOMAIN, Ground, Place, opened, owner
-from amem_conformance.faults.judging import HALF, LOST, WHOLE, anything, described, judge
+from amem_conformance.faults.judging import ANYTHING, HALF, LOST, WHOLE, Action, described, judge
 from amem_conformance.faults.permissions import read_only, unreadable
 from amem_conformance.faults.rows import Row
 from amem_core import Draft, Memory
@@ -32,15 +32,14 @@ _LONGEST: Final = 300.0
 _MOST_BYTES: Final = 1 << 17
 
 
-def _judged(row: Row, place: Place, action: Action | None, promised: Any, where: str, *, told: bool) -> None:
+def _judged(row: Row, place: Place, action: Action, promised: Any, where: str, *, told: bool) -> None:
     """Judge a place in a process of its own and take in what comes of it."""
     outcome, problems = _judgement(place, action, promised, told=told)
     row.take(outcome, told=told, where=where, problems=problems)
 
 
-def _judgement(place: Place, action: Action | None, promised: Any, *, told: bool) -> tuple[str, list[str]]:
-    observe, touches = (action.observe, action.touches) if action else (anything, frozenset[str]())
-    child = finished(lambda tell: tell(judge(place, observe, touches, promised, told=told)), longest=_LONGEST)
+def _judgement(place: Place, action: Action, promised: Any, *, told: bool) -> tuple[str, list[str]]:
+    child = finished(lambda tell: tell(judge(place, action, promised, told=told)), longest=_LONGEST)
     if child.failure is not None:
         return (LOST if told else HALF), [child.failure]
     outcome, problems = child.told[-1]
@@ -123,6 +122,7 @@ def clock_back(ground: Ground, *, quick: bool, heard: Heard) -> Row:
 
 
 def _with_old_clock(place: Place, action: Action, tell: Tell) -> None:
+    action.prepare(place)
     clock = FrozenClock(SystemClock().now() - timedelta(days=365))
     with Memory.open(place.root, clock=clock, environ=os.environ) as memory, memory.session(author="owner") as session:
         tell({"promised": action.act(session, place)})
@@ -147,7 +147,7 @@ def two_writers(ground: Ground, *, quick: bool, heard: Heard) -> Row:
     if len(writers[0].told) != each:
         failures.append(f"the writer that nobody killed was told of {len(writers[0].told)}")
 
-    outcome, problems = _judgement(place, None, promised, told=True)
+    outcome, problems = _judgement(place, ANYTHING, promised, told=True)
     problems += failures
     row.tried = row.acknowledged = len(promised)
     row.found = len(promised) if outcome == WHOLE else 0
@@ -215,7 +215,7 @@ def reader_of_a_rebuild(ground: Ground, *, quick: bool, heard: Heard) -> Row:
         if each.failure is not None:
             row.wrong += 1
             row.note(row.subject, [each.failure])
-    _judged(row, place, None, {}, "afterwards", told=False)
+    _judged(row, place, ANYTHING, {}, "afterwards", told=False)
     heard(rebuilds, rebuilds)
     place.remove()
     return row
