@@ -23,7 +23,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[1]
 RUN = {"sh", "console", "python"}
 PARSED = {"toml", "json", "yaml"}
-SHOWN = {"", "text", "markdown"}
+# SQL is run by the tests of the ledger in PostgreSQL, which have a server.
+SHOWN = {"", "text", "markdown", "sql"}
 ANYTHING = "…"
 _OPEN = re.compile(r"^(?P<indent> {0,3})(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _NOT_RUN = re.compile(r"not-run(?: \((?P<reason>[^()]+)\))?")

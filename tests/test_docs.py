@@ -22,7 +22,7 @@ from driving import environment, program
 from pages import PARSED, REPOSITORY, RUN, SHOWN, anchors, blocks, commands, links, matches, pages, prose
 
 from amem_core import errors
-from amem_core.config import DEFAULTS, load_config
+from amem_core.config import load_config
 from amem_core.memory import Memory
 from amem_core.plugins.loader import BUILT_IN, load_backend
 from amem_core.plugins.settings import build_settings
@@ -218,11 +218,10 @@ def test_the_reference_of_configuration_has_every_backend_and_setting():
     text = (REPOSITORY / "docs" / "reference" / "configuration.md").read_text()
     for key in BUILT_IN:
         assert f"`{key}`" in text, key
-    for port, name in DEFAULTS.items():
-        spec = load_backend(f"{port}.{name}")
+        spec = load_backend(key)
         module, _, kind = spec.settings.partition(":")
         for setting in getattr(__import__(module, fromlist=[kind]), kind).__annotations__:
-            assert f"`{port}.{name}.{setting}`" in text, setting
+            assert f"`{key}.{setting}`" in text, setting
 
 
 def test_the_reference_of_python_has_every_public_method():

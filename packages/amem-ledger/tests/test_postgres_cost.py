@@ -14,7 +14,7 @@ from amem_core.domain.events import Event
 from amem_core.domain.labels import Label
 from amem_core.domain.queries import ReadFilter
 from amem_core.domain.tasks import NewTask
-from amem_ledger.postgres import _schema, _statements
+from amem_ledger.postgres import _connections, _schema, _statements
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LEASE = timedelta(minutes=10)
@@ -148,6 +148,7 @@ def test_a_claim_follows_the_index_of_what_is_ready_whatever_is_completed(near, 
         ).format(task=psycopg.sql.Identifier(f"{schema}_d", "task")),
         {"now": NOW},
     )
+    admin.execute(_connections._CONFIGURE, ("0", "0", "0"))
     for analysed in (False, True):
         if analysed:
             admin.execute(psycopg.sql.SQL("ANALYZE {}").format(psycopg.sql.Identifier(f"{schema}_d", "task")))
@@ -163,3 +164,22 @@ def test_a_claim_follows_the_index_of_what_is_ready_whatever_is_completed(near, 
         assert after == (1,)
         assert "Seq Scan on" not in plan
         assert "rows=20000" not in plan
+
+
+def test_what_is_asked_by_id_is_found_by_id_however_few_are_claimed(near, admin, schema):
+    own = _statements.statements(schema, _schema.place_of(schema, "d"))
+    values = {
+        "id": "mem-00",
+        "now": NOW,
+        "until": NOW,
+        "kind": "k",
+        "actor": "s",
+        "holder": "s",
+        "token": 1,
+        "fence": 1,
+    }
+    values |= {"label": 1, "handoff": None}
+    admin.execute(_connections._CONFIGURE, ("0", "0", "0"))
+    for statement in (own.claim, own.renew, own.complete, own.release, own.relabel, own.by_id):
+        plan = "\n".join(row[0] for row in admin.execute(b"EXPLAIN " + statement, values))
+        assert "Index Scan using task_pkey" in plan

@@ -45,7 +45,7 @@ _TURNS = (
 )
 # A condition without a column, which is looked at before the first row is.
 _HELD = "(SELECT held FROM turn) = 1"
-_LATEST = "(SELECT max(renewed) FROM {task} WHERE status = 1)"
+_LATEST = "(SELECT max(renewed) FROM {task})"
 _SENT = (
     f"sent AS (INSERT INTO {{outbox}} (kind, actor, {COLUMNS})"
     f" SELECT %(kind)s::text, {{actor}}, {COLUMNS} FROM changed)"
@@ -243,7 +243,7 @@ def claim_from_many(ledger: str, labels: tuple[int, ...], limit: int, *, wait: b
         readable=_readable(labels),
         limit=_digits(limit),
         wait="" if wait else "SKIP LOCKED",
-        latest="(SELECT max(renewed) AS latest FROM {task} WHERE status = 1 AND domain = ANY(%(names)s))",
+        latest="(SELECT max(renewed) AS latest FROM {task} WHERE domain = ANY(%(names)s))",
         actor="%(holder)s::text",
     )
 
