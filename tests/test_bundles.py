@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bundles import LONG, edit, fact, kept, marks_alone, tree, without_marks
+from bundles import LONG, edit, fact, kept, marks_alone, tamper, tree, without_marks
 
 from amem_core import Draft, Label, Memory, Tier
 from amem_core.domain.labels import Status
@@ -79,6 +79,24 @@ def test_a_bundle_from_before_there_were_marks_is_read(full, elsewhere):
     done = elsewhere.import_bundle(path)
     assert (done.receipts, done.tombstones, done.promotions) == (0, 0, 0)
     assert elsewhere.get(ids["wrong"]).entry.status is Status.demoted
+
+
+def test_what_an_older_amem_left_in_the_file_of_its_trust_lands_at_raw_and_travels_on(owner, opened, tmp_path):
+    id = owner.write(fact()).id
+    owner.verify(id, oracle="ci", evidence="run 12", by="Ada")
+    path = str(tmp_path / "older")
+    owner.export("notes", path)
+    without_marks(path)
+    own = owner.runtime.store.read("notes", id).decode()
+    tamper(path, f"entries/{id}.md", lambda _: own)
+    one, two = opened("one"), opened("two")
+    one.import_bundle(path)
+    assert one.get(id).entry.trust_tier is Tier.raw
+    one.export("notes", str(tmp_path / "one.bundle"))
+    assert "run 12" in Path(tmp_path, "one.bundle", "promotions.yaml").read_text()
+    two.import_bundle(str(tmp_path / "one.bundle"))
+    two.export("notes", str(tmp_path / "two.bundle"))
+    assert tree(str(tmp_path / "two.bundle")) == tree(str(tmp_path / "one.bundle"))
 
 
 def test_a_bundle_without_marks_is_what_an_older_amem_reads(owner, tmp_path):

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    from amem_core.format.bundle import ManifestReader, MarksFile
+    from amem_core.domain.entries import Entry
+    from amem_core.format.bundle import ManifestEntry, ManifestReader, MarksFile
     from amem_core.ports.log import LogWriter
     from amem_core.session import Session
 
@@ -148,14 +149,20 @@ def _take_entries(
     progress: Callable[[str, int], None] | None,
 ) -> list[str]:
     runtime, into = arrival.session.runtime, arrival.into
+    passed = found.passed_over
     told: dict[str, None] = {}
     taken = 0
     for batch, checkpoint in zip(arrival.batches(), found.checkpoints, strict=True):
         if arrival.manifest.so_far != checkpoint:
             message = "the manifest was changed while it was imported"
             raise ConflictError(message, hint="what has come in is whole; import the bundle as it is now")
-        entries = [landing(entry, into) for line, entry in batch if line.id not in found.passed_over]
-        _forget_promotions(arrival, [entry.id for entry in entries if entry.id not in promoted])
+        entries = [landing(entry, into) for line, entry in batch if line.id not in passed]
+        _keep(
+            arrival,
+            _own_promotions(
+                arrival, [each for each in batch if each[0].id not in promoted and each[0].id not in passed]
+            ),
+        )
         if entries:
             changes = [Change(entry, IMPORTED, None) for entry in entries]
             _, notices = committing.commit(runtime, into, writer, changes, actor=arrival.session.author)
@@ -166,11 +173,21 @@ def _take_entries(
     return list(told)
 
 
-def _forget_promotions(arrival: Arrival, ids: list[str]) -> None:
-    """Empty what is kept of promotions of ids that arrive with none: an import that was given up may have left some."""
-    store, into = arrival.session.runtime.store, arrival.into
-    for id in store.marks_of(into, "promotions", ids):
-        store.save_mark(into, "promotions", id, travelling.promotion_mark(into, {"id": id, "records": []}))
+def _own_promotions(arrival: Arrival, batch: list[tuple[ManifestEntry, Entry]]) -> dict[str, bytes]:
+    """Return the promotions of entries that the bundle lists none of.
+
+    An older amem left in the file what the entry was promoted to. Where nothing is said, what an import
+    that was given up may have left here is emptied.
+    """
+    into, domain = arrival.into, arrival.manifest.head.domain
+    stale = arrival.session.runtime.store.marks_of(into, "promotions", [line.id for line, _ in batch])
+    own: dict[str, bytes] = {}
+    for line, entry in batch:
+        record = travelling.own_record(domain, entry, line.digest)
+        if record is not None or line.id in stale:
+            records = [] if record is None else [record]
+            own[line.id] = travelling.promotion_mark(into, {"id": line.id, "records": records})
+    return own
 
 
 def _answer(arrival: Arrival, found: Findings, *, notices: list[str] | None = None, dry_run: bool = False) -> Imported:

@@ -10,18 +10,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from amem_core.domain.labels import Status
+from amem_core.domain.labels import Label, Status
 from amem_core.domain.values import value_keys
 from amem_core.errors import ConflictError, CorruptionError, FormatError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from amem_core.domain.entries import Entry
     from amem_core.runtime import Runtime
+    from amem_core.session import Session
 
 FORMAT = "durable-memory/tombstone/0"
 KIND: Final = "tombstones"
+_HIDDEN = "the owner knows the reason, and may lift that"
 _ITEM = frozenset({"id", "label", "cause", "reason", "by", "when", "lifted"})
 
 
@@ -37,12 +39,18 @@ def rejection(entry: Entry) -> Mapping[str, Any] | None:
 
 
 def refuse_rejected(
-    runtime: Runtime, domain: str, entries: Iterable[Entry], *, apart_from: Container[str] = frozenset()
+    runtime: Runtime,
+    domain: str,
+    entries: Iterable[Entry],
+    *,
+    apart_from: Container[str] = frozenset(),
+    teller: Session | None = None,
 ) -> None:
     """Refuse entries that state a value which was rejected or erased, or that are derived from one that was rejected.
 
     An entry that is itself rejected states nothing any more, so that only an erasure refuses it. What
-    was closed by the ids ``apart_from`` does not count.
+    was closed by the ids ``apart_from`` does not count. ``teller`` is the session that is told: of what
+    is above its ceiling it hears that the value is refused, and no more.
 
     Raises:
         ConflictError: the message says why the value was refused and how that is lifted.
@@ -53,11 +61,11 @@ def refuse_rejected(
     for key, entry in keys:
         item = closed.get(key)
         if item is not None and (item["cause"] == "erased" or rejection(entry) is None):
-            raise _refused(entry.title, item)
+            raise refused(domain, entry.title, item, teller)
     for entry in stating:
         for id in entry.derived_from:
             if id not in apart_from:
-                _refuse_derived(runtime, domain, entry, id)
+                _refuse_derived(runtime, domain, entry, id, teller)
 
 
 def active(
@@ -114,10 +122,14 @@ def follow(runtime: Runtime, domain: str, entry: Entry) -> None:
 
 
 def project(runtime: Runtime, domain: str, entry: Entry) -> None:
-    """Make the tombstones say what an entry's ``rejected`` says last. Doing it again changes nothing."""
+    """Make the tombstones say what an entry's ``rejected`` says last. Doing it again changes nothing.
+
+    A lifting takes the place of the rejection; where none stands, as for a text that was written after
+    it, there is nothing to lift.
+    """
     if not entry.rejected:
         return
-    last = entry.rejected[-1]
+    last, keys = entry.rejected[-1], keys_of(entry)
     item = {
         "id": entry.id,
         "label": str(entry.classification),
@@ -127,7 +139,36 @@ def project(runtime: Runtime, domain: str, entry: Entry) -> None:
         "when": str(last.get("when", "")),
         "lifted": last.get("lifted") or None,
     }
-    add(runtime, domain, keys_of(entry), item)
+    if item["lifted"]:
+        before = runtime.store.marks_of(domain, KIND, keys)
+        keys = tuple(key for key in keys if any(old["id"] == entry.id for old in _items(domain, key, before.get(key))))
+    add(runtime, domain, keys, item)
+
+
+def open_of(runtime: Runtime, domain: str, id: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield key and item of every value that ``id`` closed and nobody has lifted. Reads all tombstones of the domain."""
+    for key, data in runtime.store.marks(domain, KIND):
+        for item in parsed(domain, key, data)["items"]:
+            if item["id"] == id and not item["lifted"]:
+                yield key, item
+
+
+def earlier(runtime: Runtime, domain: str, entry: Entry) -> Iterator[Entry]:
+    """Yield the versions before this one that can be read, the first one first."""
+    from amem_core.format.entry import parse
+
+    for number in runtime.store.earlier_versions(domain, entry.id):
+        try:
+            version = parse(
+                runtime.store.read(domain, entry.id, number),
+                domain=domain,
+                id=entry.id,
+                fallback_time=entry.created,
+                fallback_label=entry.classification,
+            )
+        except (FormatError, NotFoundError):
+            continue
+        yield version
 
 
 def project_erased(runtime: Runtime, domain: str, receipt: Mapping[str, Any]) -> None:
@@ -185,24 +226,48 @@ def _items(domain: str, key: str, data: bytes | None) -> list[dict[str, Any]]:
     return items
 
 
-def _refused(title: str, mark: Mapping[str, Any]) -> ConflictError:
-    if mark["cause"] == "erased":
-        message = f"{title!r} states what was erased as {mark['id']} ({mark['reason']}), and does not come back"
-    else:
-        message = f"{title!r} states what was rejected as {mark['id']}: {mark['reason']}"
+def refused(domain: str, title: str, item: Mapping[str, Any], teller: Session | None) -> ConflictError:
+    """Return the error that refuses the value which an item of a tombstone closes."""
+    said = f"{title!r} {told(domain, item, teller)}"
+    if not _may_tell(domain, item["label"], teller):
+        return ConflictError(said, hint=_HIDDEN)
     return ConflictError(
-        message, hint=f"if it is to be stated again, the owner lifts that: amem lift {mark['id']} --reason …"
+        said, hint=f"if it is to be stated again, the owner lifts that: amem lift {item['id']} --reason …"
     )
 
 
-def _refuse_derived(runtime: Runtime, domain: str, entry: Entry, id: str) -> None:
+def told(domain: str, item: Mapping[str, Any], teller: Session | None) -> str:
+    """Return what a text does that states a closed value; a session that may hear the reason takes on its label."""
+    if not _may_tell(domain, item["label"], teller):
+        return f"states what was {item['cause']} under a label above this session's ceiling"
+    if teller is not None:
+        teller.served([Label.parse(item["label"])])
+    if item["cause"] == "erased":
+        return f"states what was erased as {item['id']} ({item['reason']}), and does not come back"
+    return f"states what was rejected as {item['id']}: {item['reason']}"
+
+
+def _may_tell(domain: str, label: str, teller: Session | None) -> bool:
+    return teller is None or teller.readable.allows(domain, Label.parse(label))
+
+
+def _refuse_derived(runtime: Runtime, domain: str, entry: Entry, id: str, teller: Session | None) -> None:
     from amem_core.services.committing import load
 
-    try:
-        origin = load(runtime, domain, id).entry
-    except (NotFoundError, FormatError):
-        return
-    item = rejection(origin)
-    if item is not None:
+    for name in (domain, *(other for other in runtime.store.domains() if other != domain)):
+        try:
+            origin = load(runtime, name, id).entry
+        except NotFoundError:
+            continue
+        except FormatError:
+            return
+        item = rejection(origin)
+        if item is None:
+            return
+        if not _may_tell(name, str(origin.classification), teller):
+            message = f"{entry.title!r} is derived from {id}, which was rejected"
+            raise ConflictError(message, hint=_HIDDEN)
+        if teller is not None:
+            teller.served([origin.classification])
         message = f"{entry.title!r} is derived from {id}, which was rejected: {item.get('reason', '')}"
         raise ConflictError(message, hint=f"derive it from what holds, or: amem lift {id} --reason …")

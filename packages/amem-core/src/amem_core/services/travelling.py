@@ -81,17 +81,23 @@ class LeavingPromotions:
         records: list[Any] = []
         if self._next is not None and self._next[0] == entry.id:
             records += promotion_records(self._domain, *self._next)
-        if entry.trust_tier is not Tier.raw or entry.verified:
-            records.append(
-                {
-                    "domain": self._domain,
-                    "version": entry.version,
-                    "digest": digest,
-                    "tier": str(entry.trust_tier),
-                    "verified": [dict(item) for item in entry.verified],
-                }
-            )
+        own = own_record(self._domain, entry, digest)
+        if own is not None:
+            records.append(own)
         return {"id": entry.id, "label": str(entry.classification), "records": records} if records else None
+
+
+def own_record(domain: str, entry: Entry, digest: str) -> dict[str, Any] | None:
+    """Return what an entry says that it was promoted to in ``domain``, None when it says nothing."""
+    if entry.trust_tier is Tier.raw and not entry.verified:
+        return None
+    return {
+        "domain": domain,
+        "version": entry.version,
+        "digest": digest,
+        "tier": str(entry.trust_tier),
+        "verified": [dict(item) for item in entry.verified],
+    }
 
 
 def promotion_records(domain: str, id: str, data: bytes) -> list[Any]:
@@ -169,7 +175,7 @@ def promotion_mark(into: str, mark: Mapping[str, Any]) -> bytes:
 def lift(session: Session, id: str, item: Mapping[str, Any]) -> Lifted | None:
     """Lift the tombstones that ``id`` closed elsewhere; ``item`` says when, by whom and why. None when there are none."""
     for domain in sorted(session.readable.domains):
-        closed = next((old for _, old in _closed_by(session.runtime, domain, id)), None)
+        closed = next((old for _, old in tombstones.open_of(session.runtime, domain, id)), None)
         if closed is None or not session.readable.allows(domain, Label.parse(closed["label"])):
             continue
         facts = {"id": id, "domain": domain, "author": closed["by"], "label": closed["label"]}
@@ -183,7 +189,7 @@ def _lift(session: Session, domain: str, id: str, item: Mapping[str, Any]) -> Li
     with runtime.log.writer(domain) as writer:
         committing.settle(runtime, domain, writer)
         current = _current(runtime, domain, id)
-        closed = dict(_closed_by(runtime, domain, id))
+        closed = dict(tombstones.open_of(runtime, domain, id))
         if not closed or (current is not None and tombstones.rejection(current.entry) is not None):
             # What an entry here says of itself is lifted with the entry.
             return None
@@ -211,13 +217,6 @@ def _current(runtime: Runtime, domain: str, id: str) -> Current | None:
         return committing.load(runtime, domain, id)
     except NotFoundError:
         return None
-
-
-def _closed_by(runtime: Runtime, domain: str, id: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for key, data in runtime.store.marks(domain, tombstones.KIND):
-        for item in tombstones.parsed(domain, key, data)["items"]:
-            if item["id"] == id and not item["lifted"]:
-                yield key, item
 
 
 # -- helpers ------------------------------------------------------------------------------------------
