@@ -481,6 +481,17 @@ def test_the_engines_files_are_left_to_the_engines(owner, writer, root):
     assert [node.task.id for node in owner.tasks()] == [task.id]
 
 
+def test_every_file_below_state_has_an_owner_that_an_erasure_knows(owner, writer, root):
+    writer.write(draft())
+    owner.create_task(domain="notes", title="Task", summary="task")
+    owner.search("zyzzyva")
+    runtime = owner.runtime
+    own = {*runtime.index.capabilities.files, *runtime.ledger.capabilities.files, "log", "locks", "decisions.jsonl"}
+    made = {name for name in os.listdir(os.path.join(root, "state")) if not name.endswith(".lock")}
+    assert made <= own
+    assert {"index.sqlite", "ledger.sqlite"} <= made
+
+
 def test_an_id_that_begins_another_takes_no_line_of_that_along(owner, root):
     other = {"tool": "get", "arguments": {"id": "mem-one-more"}, "result": "something else"}
     named = {"tool": "get", "arguments": {"id": "MEM-ONE"}, "result": "x"}
