@@ -67,17 +67,19 @@ class Account:
         events = _without_abandoned(named)
         erasure = max((at for at, event in enumerate(events) if event.kind == ERASED), default=-1)
         kept = events[max(erasure, 0) :]
+        erasing = kept[0] if erasure >= 0 else None
         learned: dict[str, datetime] = {}
         overwritten: set[int] = set()
         by_hand: set[str] = set()
         for before, event in zip([None, *kept], kept, strict=False):
+            if event.replaces is not None and event.replaces not in learned and event is not erasing:
+                # Bytes that no event names and that a version was made from: a hand had been there.
+                learned[event.replaces] = event.time
+                by_hand.add(event.replaces)
+                overwritten.update(() if before is None else (before.version,))
+            elif event.kind == ADOPTED and before is not None:
+                overwritten.add(before.version)
             learned.setdefault(event.digest, event.time)
-            if event.kind == ADOPTED:
-                if event.replaces is not None:
-                    learned.setdefault(event.replaces, event.time)
-                    by_hand.add(event.replaces)
-                if before is not None:
-                    overwritten.add(before.version)
         return cls(
             id=id,
             named=tuple(kept),

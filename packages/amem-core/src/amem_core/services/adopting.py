@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from amem_core.domain.events import NewEvent
-from amem_core.domain.labels import Label, Status, Tier
+from amem_core.domain.labels import Label, Status
 from amem_core.domain.results import Adopted, Broken
 from amem_core.errors import InvalidError, NotFoundError
 from amem_core.ports.store import Unreadable
 from amem_core.services import committing, relaying, tombstones
 from amem_core.services.committing import ADOPTED, Change
+from amem_core.services.hands import OWNER, without_claims
 from amem_core.services.surveying import Survey, Verdict
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from amem_core.services.accounts import Told
     from amem_core.services.surveying import Subject
 
-_OWNER = "owner"
 _GROUP = 100
 _BY_HAND = frozenset({Verdict.made, Verdict.edited})
 
@@ -88,7 +88,7 @@ def standing_in(survey: Survey, subject: Subject) -> Entry | None:
         _check(survey, entry)
     except _RefusedError:
         return None
-    return _without_claims(entry, _label_of(subject))[0]
+    return without_claims(entry, _label_of(subject))[0]
 
 
 def relabel_tasks(runtime: Runtime, domain: str, writer: LogWriter, adopted: list[Adopted]) -> None:
@@ -96,14 +96,14 @@ def relabel_tasks(runtime: Runtime, domain: str, writer: LogWriter, adopted: lis
     changed = False
     now = runtime.clock.now()
     for one in adopted:
-        entry = committing.load(runtime, domain, one.id).entry
+        entry = committing.stored(runtime, domain, one.id).entry
         if entry.type == "task":
             try:
                 task = runtime.ledger.get(one.id, now=now)
             except NotFoundError:
                 continue
             if task.label != entry.classification:
-                runtime.ledger.relabel(one.id, label=entry.classification, actor=_OWNER, now=now)
+                runtime.ledger.relabel(one.id, label=entry.classification, actor=OWNER, now=now)
                 changed = True
     if changed:
         relaying.carry(runtime, domain, writer)
@@ -162,7 +162,7 @@ def _version_of(survey: Survey, subject: Subject, entry: Entry) -> tuple[Adopted
     from amem_core.format.entry import render
 
     account = subject.account
-    taken, notices = _without_claims(entry, _label_of(subject))
+    taken, notices = without_claims(entry, _label_of(subject))
     if subject.verdict is Verdict.made and taken == entry and _stands(survey, entry):
         return Adopted(id=entry.id, version=entry.version, stated=entry.version), None
     kept = survey.runtime.store.earlier_versions(survey.domain, entry.id)
@@ -186,33 +186,11 @@ def _stands(survey: Survey, entry: Entry) -> bool:
     return entry.version > max(survey.runtime.store.earlier_versions(survey.domain, entry.id), default=0)
 
 
-def _without_claims(entry: Entry, label: Label | None) -> tuple[Entry, tuple[str, ...]]:
-    """Return the entry as a hand may have made it, and what of it was not taken; ``label`` is the one that it had."""
-    notices = []
-    status = entry.status
-    if entry.trust_tier is not Tier.raw or entry.verified:
-        notices.append(f"it said {entry.trust_tier}; a hand on a file verifies nothing, so it is raw")
-    if label is not None and entry.classification < label:
-        notices.append(f"it said {entry.classification} and stays {label}; a new version by amem write may lower that")
-    if status is Status.active and tombstones.rejection(entry) is not None:
-        notices.append("it says that it was rejected, so it is demoted")
-        status = Status.demoted
-    taken = replace(
-        entry,
-        author=_OWNER,
-        trust_tier=Tier.raw,
-        verified=(),
-        classification=entry.classification if label is None else max(entry.classification, label),
-        status=status,
-    )
-    return taken, tuple(notices)
-
-
 def _history(survey: Survey, subject: Subject) -> Iterator[NewEvent]:
     """Yield the events that the versions behind a file lack, where the log knows nothing of the entry."""
     for version in survey.earlier(subject):
         facts = {"version": version.number, "digest": version.digest, "replaces": None}
-        yield NewEvent(ADOPTED, subject.id, _OWNER, survey.now, facts)
+        yield NewEvent(ADOPTED, subject.id, OWNER, survey.now, facts)
 
 
 def _event(survey: Survey, entry: Entry, digest: str) -> NewEvent:
@@ -224,13 +202,13 @@ def _event(survey: Survey, entry: Entry, digest: str) -> NewEvent:
         "label": str(entry.classification),
         "status": str(entry.status),
     }
-    return NewEvent(ADOPTED, entry.id, _OWNER, survey.now, facts)
+    return NewEvent(ADOPTED, entry.id, OWNER, survey.now, facts)
 
 
 def _write(survey: Survey, writer: LogWriter, group: _Group, taken: Taken) -> None:
     runtime, domain = survey.runtime, survey.domain
     if group.changes:
-        committing.commit(runtime, domain, writer, group.changes, actor=_OWNER, also=group.events, indexed=False)
+        committing.commit(runtime, domain, writer, group.changes, actor=OWNER, also=group.events, indexed=False)
     elif group.events:
         writer.append(group.events)
         runtime.settled.discard(domain)

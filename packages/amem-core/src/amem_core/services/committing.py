@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from amem_core.ports.log import LogWriter
     from amem_core.runtime import Runtime
+    from amem_core.session import Session
 
 WRITTEN = "entry.written"
 IMPORTED = "entry.imported"
@@ -47,16 +48,31 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The current version of an entry as the record holds it."""
+    """The current version of an entry as the record holds it. ``by_hand`` says that it has not been taken in yet."""
 
     entry: Entry
     digest: str
+    by_hand: bool = False
 
 
 def load(runtime: Runtime, domain: str, id: str, *, at: datetime | None = None, label: Label | None = None) -> Current:
-    """Return the current version from the record.
+    """Return the current version from the record, with nothing that only a hand on its file claims.
 
     ``at`` and ``label`` stand in for what a file made by hand does not say.
+
+    Raises:
+        NotFoundError: there is no such entry.
+        FormatError: its file cannot be parsed.
+    """
+    from amem_core.services.hands import as_known
+
+    return as_known(runtime, domain, stored(runtime, domain, id, at=at, label=label))
+
+
+def stored(
+    runtime: Runtime, domain: str, id: str, *, at: datetime | None = None, label: Label | None = None
+) -> Current:
+    """Return the current version as its file has it, whatever that claims.
 
     Raises:
         NotFoundError: there is no such entry.
@@ -84,13 +100,14 @@ def commit(
     actor: str,
     also: Sequence[NewEvent] = (),
     indexed: bool = True,
+    teller: Session | None = None,
 ) -> tuple[list[str], list[str]]:
     """Write the versions together; return their digests and what the caller should be told.
 
     ``also`` are events that belong to the same step, such as a task's filing; they are appended
     with the versions' own, all or none. The caller holds ``writer`` and has settled the domain.
     ``indexed`` is False for a caller that rebuilds the index next: an index that is not whole must
-    not say that it has followed the log.
+    not say that it has followed the log. ``teller`` is the session that hears why a value is refused.
 
     Raises:
         ConflictError: a version states what was rejected or erased, or the record changed behind
@@ -101,7 +118,7 @@ def commit(
     from amem_core.services.tombstones import refuse_rejected
 
     # An import has asked for all that it brings before it wrote the first of it.
-    refuse_rejected(runtime, domain, [change.entry for change in changes if change.kind == WRITTEN])
+    refuse_rejected(runtime, domain, [change.entry for change in changes if change.kind == WRITTEN], teller=teller)
     now = runtime.clock.now()
     versions = []
     events = []
@@ -264,7 +281,7 @@ def _held(runtime: Runtime, domain: str, event: Event, documents: list[Document]
 
 def _current_is_newer(runtime: Runtime, domain: str, event: Event) -> bool:
     try:
-        current = load(runtime, domain, event.subject, at=event.time)
+        current = stored(runtime, domain, event.subject, at=event.time)
     except NotFoundError:
         return False
     except FormatError:

@@ -54,7 +54,7 @@ class Links:
     def _load(self, id: str) -> Entry | None:
         """Return an entry of the domain, None for one that is not there or cannot be parsed."""
         try:
-            return committing.load(self._runtime, self._domain, id).entry
+            return committing.stored(self._runtime, self._domain, id).entry
         except (NotFoundError, FormatError):
             return None
 

@@ -49,14 +49,14 @@ def get(
         None if as_of is not None or not chosen.entry.superseded_by else head_of(session.runtime, domain, chosen.entry)
     )
     told = notices_of(chosen.entry, session.runtime.clock.now(), head=head)
-    notices = (*alarms_of(session.runtime, [domain]), *told, *_rejected(chosen.entry))
+    notices = (*alarms_of(session.runtime, [domain]), *_by_hand(chosen), *told, *_rejected(chosen.entry))
     if chosen.entry.version != current.entry.version:
         notices = (f"this is version {chosen.entry.version}; the current one is {current.entry.version}", *notices)
     return Reading(
         entry=chosen.entry,
         digest=chosen.digest,
         current_version=current.entry.version,
-        head=head,
+        head=None if head is None else head.id,
         fenced=fence_entry(chosen.entry, notices=notices, masks=masks),
         masks=masks,
         notices=notices,
@@ -72,6 +72,12 @@ def _check_valid(entry: Entry, at: datetime) -> None:
     until = "further notice" if entry.valid_until is None else entry.valid_until.isoformat()
     message = f"{entry.id} is not true at {at.isoformat()}: it holds from {since} until {until}"
     raise NotFoundError(message, hint="leave valid-at out to read it all the same, or search for what held then")
+
+
+def _by_hand(current: Current) -> tuple[str, ...]:
+    if not current.by_hand:
+        return ()
+    return (f"{current.entry.id} was changed by hand and is not taken in yet: amem reindex does that",)
 
 
 def _rejected(entry: Entry) -> tuple[str, ...]:
