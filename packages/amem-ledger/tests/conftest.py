@@ -84,7 +84,7 @@ def killing(admin):
     """Ends every connection of ledgers, again and again, while the context lasts; yields the list of those ended."""
 
     @contextmanager
-    def killing(application, seconds=0.02):
+    def killing(application, seconds=0.05):
         killed = []
         enough = threading.Event()
 

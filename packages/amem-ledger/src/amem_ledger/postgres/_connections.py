@@ -92,7 +92,7 @@ class Connections:
         except _RolledBackError:
             return self._last(work, changing=False)
         except _LostError:
-            self._look_at_the_others()
+            self._start_over()
         return self._last(_recovering(work, recover), changing=changing)
 
     def close(self) -> None:
@@ -138,23 +138,30 @@ class Connections:
                 self._prepare(connection)
                 self._prepared = True
 
-    def _look_at_the_others(self) -> None:
-        """After a loss: drop the connections that are lost as well, and look at the tables again."""
-        self._prepared = False
-        pool = self._pool
+    def _start_over(self) -> None:
+        """After a loss: connect anew, and look at the tables again.
+
+        What was lost with one connection is, mostly, lost with all: to try each would take, where the
+        network is gone, a time-out for each.
+        """
+        with self._guard:
+            pool, self._pool = self._pool, None
+            self._prepared = False
         if pool is not None:
-            pool.check()
+            # Connections in use are closed when they are given back. Its threads end by themselves.
+            pool.close(timeout=0)
 
     def _take(self) -> tuple[Connection, psycopg_pool.ConnectionPool[Connection]]:
-        pool = self._opened()
         began = time.monotonic()
         patience = _GLANCE
         while True:
+            pool = self._opened()
             left = began + self._settings.wait - time.monotonic()
             try:
                 return pool.getconn(timeout=max(min(patience, left), 0.001)), pool
-            except psycopg_pool.PoolClosed as exc:
-                raise self._is_closed() from exc
+            except psycopg_pool.PoolClosed:
+                # By close(), which the next look finds, or by another thread that lost its connection.
+                continue
             except psycopg_pool.PoolTimeout as exc:
                 failure = self._failure
                 if failure is not None and failure[0] >= began:
