@@ -102,6 +102,11 @@ REQUIREMENTS: list[Requirement] = [
         behaviour="a session rejects what nobody has verified; what was verified, the owner alone",
     ),
     Requirement(
+        id="policy:reject:type",
+        source=_TABLE,
+        behaviour="entries of the type policy are rejected by the owner alone",
+    ),
+    Requirement(
         id="policy:deny:not-json", source=_DENY, behaviour="an input that is no JSON is denied, without an exception"
     ),
     Requirement(

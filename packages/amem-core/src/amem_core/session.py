@@ -210,8 +210,9 @@ class Session:
     def reject(self, id: str, *, reason: str) -> Rejected:
         """Take the value that an entry states out of use, so that no write, import or ingest states it again.
 
-        The entry stays readable by its id as ``demoted``; what is derived from it is due for review
-        today. The value is known again in other case, spacing and Unicode forms.
+        The entry stays readable by its id as ``demoted``; what is derived from it, or states it as
+        another entry, is due for review today. The value is known again in other case, spacing and
+        Unicode forms.
 
         Raises:
             NotFoundError: there is no such entry, or not for this session.
@@ -228,7 +229,7 @@ class Session:
 
         Raises:
             NotFoundError: there is no such entry.
-            ConflictError: it is not rejected.
+            ConflictError: it is not rejected, or its value was erased as another entry.
         """
         from amem_core.services.correcting import lift
 
@@ -243,7 +244,8 @@ class Session:
         Raises:
             InvalidError: there is no evidence, no named verifier or no such oracle, or ``by`` is an
                 agent or asserted the text.
-            ConflictError: the entry is not active.
+            ConflictError: the entry is not active, its file was changed by hand since it was written, or
+                its value was rejected as another entry.
         """
         from amem_core.services.correcting import verify
 

@@ -95,7 +95,7 @@ class WrittenEntry(TypedDict):
 
 
 class RejectedEntry(TypedDict):
-    """What ``reject`` answers. ``flagged`` entries were derived from it and are due for review."""
+    """What ``reject`` answers. ``flagged`` entries were derived from it, or state it too: they are due for review."""
 
     id: str
     version: int

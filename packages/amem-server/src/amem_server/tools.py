@@ -124,7 +124,9 @@ def _write(session: Session, asked: take.Write) -> Answer:
 
 def _reject(session: Session, asked: take.Reject) -> Answer:
     done = session.reject(asked.id, reason=asked.reason)
-    flagged = f"; due for review, as derived from it: {', '.join(done.flagged)}" if done.flagged else ""
+    flagged = (
+        f"; due for review, as derived from it or saying the same: {', '.join(done.flagged)}" if done.flagged else ""
+    )
     return _noted(f"rejected: {done.id} in {done.domain}{flagged}", done.notices), give.rejected(done)
 
 

@@ -437,6 +437,12 @@ CORRECTIONS = [
     *(no("reject:tier", f"tier-{word!r}", "reject", agent(), entry(tier=word)) for word in (None, False, 0, "", "Raw")),
     no("reject:tier", "tier-left-out", "reject", agent(), entry()),
     no("reject:tier", "above", "reject", agent(ceiling="public"), entry(tier="raw", label="internal"), "public"),
+    *(
+        no("reject:type", f"type-{word!r}", "reject", agent(), entry(tier="raw", type=word), "policy")
+        for word in ("policy", None, 7)
+    ),
+    no("reject:type", "type-left-out", "reject", agent(), entry(tier="raw", type=ABSENT), "policy"),
+    yes("reject:type", "owner-policy", "reject", owner(), entry(tier="raw", type="policy")),
 ]
 
 UNKNOWN = [

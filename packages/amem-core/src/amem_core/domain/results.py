@@ -44,7 +44,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """A value that may not be stated again. ``flagged`` entries were derived from it and are due for review.
+    """A value that may not be stated again. ``flagged`` entries were derived from it, or state it too: they are due for review.
 
     ``values`` are the keys by which the value is known in whatever dress.
     """

@@ -41,9 +41,10 @@ def normalised(text: str) -> str:
         import unicodedata  # noqa: PLC0415
 
         text = re.sub(_UNSEEN, "", text)
-        # Unicode's own caseless match of compatible texts (definition D146): the second round settles what the first opened.
-        for _ in range(2):
-            text = unicodedata.normalize("NFKC", text).casefold()
+        # Unicode's own caseless match of compatible texts (definition D146): taken apart first, because folding moves
+        # the one mark that folds to a letter; the second round settles what the first opened.
+        text = unicodedata.normalize("NFD", text).casefold()
+        text = unicodedata.normalize("NFKC", text).casefold()
         text = re.sub(_UNSEEN, "", unicodedata.normalize("NFKC", text))
     return " ".join(text.lower().split())
 

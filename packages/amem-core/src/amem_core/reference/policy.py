@@ -249,6 +249,12 @@ def _check_seeing(facts: _Facts, refusals: _Refusals) -> None:
         open_to_it = status in _READ_BY_ALL or (facts.kind == "owner" and status == Status.quarantined)
         refusals.add(not open_to_it, "status-closed", f"an entry that is {status} is not read")
     if facts.action == "reject":
+        kind = facts.resource.get("type")
+        refusals.add(
+            facts.kind != "owner" and (not isinstance(kind, str) or kind == "policy"),
+            "owner-only",
+            "policy is the owner's",
+        )
         unverified = facts.resource.get("tier") in (str(Tier.raw), str(Tier.curated))
         refusals.add(
             facts.kind != "owner" and not unverified, "verified-entry", "only the owner rejects a verified entry"

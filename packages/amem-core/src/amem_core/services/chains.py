@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from amem_core.runtime import Runtime
 
 
-def head_of(runtime: Runtime, domain: str, entry: Entry) -> str | None:
-    """Return the id at the end of the chain that supersedes ``entry``, None when nothing does.
+def head_of(runtime: Runtime, domain: str, entry: Entry) -> Entry | None:
+    """Return the entry at the end of the chain that supersedes ``entry``, None when nothing does.
 
     A link that leads nowhere ends the chain, and so does one that leads back, as only an edit by hand can.
     """
@@ -27,6 +27,6 @@ def head_of(runtime: Runtime, domain: str, entry: Entry) -> str | None:
             successor = load(runtime, domain, following).entry
         except (NotFoundError, FormatError):
             break
-        head = following
+        head = successor
         following = successor.superseded_by
     return head

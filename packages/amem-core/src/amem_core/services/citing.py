@@ -10,13 +10,14 @@ from amem_core.services import committing
 from amem_core.services.committing import Change, Current
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from amem_core.domain.entries import Entry
     from amem_core.runtime import Runtime
 
 FLAGGED = "entry.flagged"
+_DERIVED = b"derived_from"
 
 
 def citing(runtime: Runtime, domain: str, id: str) -> Iterator[Current]:
@@ -24,23 +25,33 @@ def citing(runtime: Runtime, domain: str, id: str) -> Iterator[Current]:
 
     Reads every file of the domain's record once and parses those that hold the id.
     """
-    for current in _holding(runtime, domain, id):
-        if _cites(current.entry, id):
+    for current in _holding(runtime, domain, id.encode()):
+        if current.entry.id != id and _cites(current.entry, id):
             yield current
 
 
-def derived(runtime: Runtime, domain: str, id: str) -> list[Current]:
-    """Return what is derived from ``id``, and what is derived from that, and so on; nearest first."""
-    found: dict[str, Current] = {}
-    waiting = [id]
-    while waiting:
-        origin = waiting.pop(0)
-        for current in _holding(runtime, domain, origin):
-            entry = current.entry
-            if origin in entry.derived_from and entry.id not in found and entry.id != id:
-                found[entry.id] = current
-                waiting.append(entry.id)
-    return list(found.values())
+def derived(runtime: Runtime, domains: Sequence[str], id: str) -> dict[str, list[Current]]:
+    """Return, by domain, what is derived from ``id``, and what is derived from that, and so on; nearest first.
+
+    Reads every file of these domains' record once, parses those that may be derived from something,
+    and holds ids of them alone until it knows which.
+    """
+    places: dict[str, str] = {}
+    children: dict[str, list[str]] = {}
+    for domain in domains:
+        for current in _holding(runtime, domain, _DERIVED):
+            places[current.entry.id] = domain
+            for origin in current.entry.derived_from:
+                children.setdefault(origin, []).append(current.entry.id)
+    found: dict[str, list[Current]] = {}
+    waiting, seen = [id], {id}
+    for origin in waiting:
+        for child in children.get(origin, ()):
+            if child not in seen:
+                seen.add(child)
+                waiting.append(child)
+                found.setdefault(places[child], []).append(committing.load(runtime, places[child], child))
+    return found
 
 
 def flagged_changes(currents: list[Current], now: datetime) -> list[Change]:
@@ -53,11 +64,10 @@ def flagged_changes(currents: list[Current], now: datetime) -> list[Change]:
     ]
 
 
-def _holding(runtime: Runtime, domain: str, id: str) -> Iterator[Current]:
-    """Yield the entries, but for ``id`` itself, whose bytes hold the id somewhere."""
-    wanted = id.encode()
+def _holding(runtime: Runtime, domain: str, wanted: bytes) -> Iterator[Current]:
+    """Yield the entries whose bytes hold ``wanted`` somewhere."""
     for stored in runtime.store.entries(domain):
-        if isinstance(stored, Unreadable) or stored.id == id:
+        if isinstance(stored, Unreadable):
             continue
         try:
             if wanted in runtime.store.read(domain, stored.id):

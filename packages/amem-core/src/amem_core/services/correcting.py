@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from amem_core.domain.labels import Status, Tier
-from amem_core.domain.names import check_author, check_entry_id
+from amem_core.domain.labels import Label, Status, Tier
+from amem_core.domain.names import check_entry_id
+from amem_core.domain.queries import Conditions, Query, ReadFilter
 from amem_core.domain.results import Lifted, Rejected, Verified
-from amem_core.errors import ConflictError, InvalidError, NotFoundError
+from amem_core.domain.values import normalised
+from amem_core.errors import AmemError, ConflictError, FormatError, InvalidError, NotFoundError
 from amem_core.services import citing, committing, tombstones
 from amem_core.services.committing import Change, Current
 from amem_core.services.reach import locate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from amem_core.domain.entries import Entry
@@ -25,6 +27,12 @@ REJECTED = "entry.rejected"
 LIFTED = "entry.lifted"
 VERIFIED = "entry.verified"
 ORACLES = ("ci", "data", "human", "source")
+# What an agent is called, by itself or before a colon.
+_AGENTS = frozenset({"agent", "librarian", "session", "tap"})
+# How many entries may state the same value for all of them to be found when one is rejected.
+_MOST_ALIKE = 100
+# So much of a text finds whatever else states it; asking for every word of a long one finds nothing more.
+_ENOUGH_TO_FIND = 500
 
 
 def reject(session: Session, id: str, *, reason: str) -> Rejected:
@@ -36,15 +44,24 @@ def reject(session: Session, id: str, *, reason: str) -> Rejected:
     with runtime.log.writer(domain) as writer:
         committing.settle(runtime, domain, writer)
         current = committing.load(runtime, domain, seen.entry.id)
+        if _facts(current.entry) != _facts(seen.entry):
+            # Somebody verified it, or raised its label, before this session became the writer.
+            session.decide("reject", _facts(current.entry))
         _check_rejectable(current.entry)
         now = runtime.clock.now()
         item = _item(now, session.author, reason=reason, status=str(current.entry.status))
         # What was superseded stays so: its chain leads on. Everything else is served no more.
         status = Status.superseded if current.entry.status is Status.superseded else Status.demoted
         entry = committing.next_version(current, now, status=status, rejected=(*current.entry.rejected, item))
-        flags = citing.flagged_changes(citing.derived(runtime, domain, entry.id), now)
+        derived = citing.derived(runtime, sorted({domain, *session.readable.domains}), entry.id)
+        lower = {current.entry.id for current in derived.get(domain, ())}
+        alike = [other for other in _alike(session, entry) if other.entry.id not in lower]
+        flags = citing.flagged_changes([*derived.pop(domain, ()), *alike], now)
         changes = [Change(entry, REJECTED, current.digest), *flags]
         digests, notices = committing.commit(runtime, domain, writer, changes, actor=session.author)
+    flagged = [change.entry for change in flags]
+    for name, currents in derived.items():
+        flagged += _flag_elsewhere(session, name, currents, notices)
     return Rejected(
         id=entry.id,
         version=entry.version,
@@ -52,9 +69,57 @@ def reject(session: Session, id: str, *, reason: str) -> Rejected:
         digest=digests[0],
         reason=reason,
         values=tombstones.keys_of(entry),
-        flagged=tuple(change.entry.id for change in flags),
-        notices=tuple(notices),
+        flagged=tuple(one.id for one in flagged if _is_told(session, one)),
+        notices=(*notices, *_also(session, flagged, alike)),
     )
+
+
+def _is_told(session: Session, entry: Entry) -> bool:
+    """Return whether the session may hear of an entry. What it may not read is due for review all the same."""
+    return session.readable.allows(entry.domain, entry.classification)
+
+
+def _also(session: Session, flagged: Sequence[Entry], alike: Sequence[Current]) -> Iterator[str]:
+    """Yield what the ids of the flagged entries do not say of them."""
+    for other in (current.entry for current in alike):
+        if _is_told(session, other):
+            yield f"{other.id} states the same and is still served: to reject it as well, amem reject {other.id} --reason …"
+    hidden = sum(not _is_told(session, entry) for entry in flagged)
+    if hidden:
+        yield f"{hidden} more are due for review today, which this session may not read"
+
+
+def _alike(session: Session, entry: Entry) -> list[Current]:
+    """Return the other active entries of the domain that state the same value, whoever may read them."""
+    runtime, keys = session.runtime, set(tombstones.keys_of(entry))
+    text = (entry.body.strip() or f"{entry.title} {entry.summary}")[:_ENOUGH_TO_FIND]
+    everything = ReadFilter({entry.domain: Label.restricted})
+    found = []
+    for hit in runtime.index.search(Query(text, everything, limit=_MOST_ALIKE)):
+        try:
+            other = committing.load(runtime, entry.domain, hit.id)
+        except (NotFoundError, FormatError):
+            continue
+        served = other.entry.id != entry.id and other.entry.status is Status.active
+        if served and keys & set(tombstones.keys_of(other.entry)):
+            found.append(other)
+    return found
+
+
+def _flag_elsewhere(session: Session, domain: str, seen: Sequence[Current], notices: list[str]) -> list[Entry]:
+    """Make what is derived in another domain due for review; what stands in the way of that is told, and undoes nothing."""
+    runtime = session.runtime
+    try:
+        with runtime.log.writer(domain) as writer:
+            committing.settle(runtime, domain, writer)
+            currents = [committing.load(runtime, domain, current.entry.id) for current in seen]
+            changes = citing.flagged_changes(currents, runtime.clock.now())
+            if changes:
+                committing.commit(runtime, domain, writer, changes, actor=session.author)
+    except AmemError as exc:
+        notices.append(f"what is derived from it in {domain} could not be made due for review: {exc}")
+        return []
+    return [change.entry for change in changes]
 
 
 def lift(session: Session, id: str, *, reason: str) -> Lifted:
@@ -86,21 +151,35 @@ def _lift_here(session: Session, id: str, reason: str) -> Lifted:
         if item is None:
             message = f"{id} is not rejected"
             raise ConflictError(message, hint="amem get shows an entry's rejections; only what is rejected is lifted")
+        others = tombstones.active(runtime, domain, list(tombstones.keys_of(current.entry)), apart_from={id})
+        erased = next((other for other in others.values() if other["cause"] == "erased"), None)
+        if erased is not None:
+            raise tombstones.refused(domain, current.entry.title, erased, session)
         now = runtime.clock.now()
         lifted = {**item, "lifted": _item(now, session.author, reason=reason)}
         entry = committing.next_version(
             current, now, status=_status_before(current.entry, item), rejected=(*current.entry.rejected[:-1], lifted)
         )
         changes = [Change(entry, LIFTED, current.digest)]
+        # A hand may have changed the text since it was rejected: what it said then is refused, too.
+        closed = dict(tombstones.open_of(runtime, domain, id))
         digests, notices = committing.commit(runtime, domain, writer, changes, actor=session.author)
+        for key, old in closed.items():
+            tombstones.add(runtime, domain, [key], {**old, "lifted": lifted["lifted"]})
     return Lifted(
         id=id,
         version=entry.version,
         domain=domain,
         digest=digests[0],
         status=entry.status,
-        values=tombstones.keys_of(entry),
-        notices=tuple(notices),
+        values=tuple(closed),
+        notices=(
+            *notices,
+            *(
+                f"its value stays refused, as it was rejected as {other} too"
+                for other in sorted({str(each["id"]) for each in others.values()})
+            ),
+        ),
     )
 
 
@@ -117,9 +196,7 @@ def verify(session: Session, id: str, *, oracle: str, evidence: str, by: str) ->
     with runtime.log.writer(domain) as writer:
         committing.settle(runtime, domain, writer)
         current = committing.load(runtime, domain, seen.entry.id)
-        if current.entry.status is not Status.active:
-            message = f"{current.entry.id} is {current.entry.status}"
-            raise ConflictError(message, hint="only what is active is verified")
+        _check_verifiable(session, domain, current)
         _check_not_asserted_by(session, current, by)
         now = runtime.clock.now()
         item = _item(now, by, oracle=oracle, evidence=evidence)
@@ -145,6 +222,7 @@ def _facts(entry: Entry) -> dict[str, Any]:
         "id": entry.id,
         "domain": entry.domain,
         "author": entry.author,
+        "type": entry.type,
         "label": str(entry.classification),
         "tier": str(entry.trust_tier),
         "status": str(entry.status),
@@ -155,7 +233,7 @@ def _said(text: str, field: str, hint: str) -> str:
     from amem_core.format.checks import clean_text
 
     cleaned = clean_text(text, field)
-    if not cleaned.strip():
+    if not normalised(cleaned):
         message = f"there is no {field}"
         raise InvalidError(message, hint=hint, field=field)
     return cleaned
@@ -235,41 +313,46 @@ def _verifier(by: str) -> str:
         InvalidError: there is none, or it is an agent's: no agent verifies on its own authority.
     """
     by = _said(by, "by", "name the person, or the run, that stands behind it")
-    surface = by.strip().casefold()
-    if surface == "librarian" or surface.startswith(("session:", "tap:")):
+    if normalised(by).partition(":")[0].strip() in _AGENTS:
         message = f"{by} is an agent, and no agent verifies on its own authority"
         raise InvalidError(message, hint="name the person who checked it", field="by")
     return by
 
 
+def _check_verifiable(session: Session, domain: str, current: Current) -> None:
+    entry = current.entry
+    if entry.status is not Status.active:
+        message = f"{entry.id} is {entry.status}"
+        raise ConflictError(message, hint="only what is active is verified")
+    known = session.runtime.index.find(entry.id)
+    if known is not None and known.digest != current.digest:
+        message = f"the file of {entry.id} was changed by hand, and who asserts what it says is not known yet"
+        raise ConflictError(message, hint="take it in with amem reindex, look at it, and verify it then")
+    # Of two entries that state one value, the one may be rejected and the other verified; nobody could tell what holds.
+    tombstones.refuse_rejected(session.runtime, domain, [entry], teller=session)
+
+
 def _check_not_asserted_by(session: Session, current: Current, by: str) -> None:
-    """Refuse a verifier who wrote the text that is verified, in the version in which it was first said or any since."""
+    """Refuse a verifier who wrote the text that is verified, in this entry or in one that says exactly the same."""
     asserted = {current.entry.author, *_authors_of_the_text(session, current.entry)}
     if any(_same_name(author, by) for author in asserted):
         message = f"{by} asserted {current.entry.id} and cannot verify it"
         raise InvalidError(message, hint="somebody else checks it, and is named", field="by")
 
 
-def _authors_of_the_text(session: Session, entry: Entry) -> set[str]:
-    from amem_core.format.entry import parse
+def _authors_of_the_text(session: Session, entry: Entry) -> Iterator[str]:
+    from amem_core.domain.fingerprints import fingerprint
 
-    store = session.runtime.store
-    authors = set()
-    for number in reversed(store.earlier_versions(entry.domain, entry.id)):
-        data = store.read(entry.domain, entry.id, number)
-        earlier = parse(
-            data,
-            domain=entry.domain,
-            id=entry.id,
-            fallback_time=entry.created,
-            fallback_label=entry.classification,
-        )
-        if (earlier.title, earlier.summary, earlier.body) != (entry.title, entry.summary, entry.body):
-            break
-        authors.add(earlier.author)
-    return authors
+    runtime, stated = session.runtime, set(tombstones.keys_of(entry))
+    for earlier in tombstones.earlier(runtime, entry.domain, entry):
+        if stated & set(tombstones.keys_of(earlier)):
+            yield earlier.author
+    same = fingerprint(type=entry.type, title=entry.title, summary=entry.summary, body=entry.body)
+    everything = ReadFilter({entry.domain: Label.restricted})
+    for hit in runtime.index.select(everything, Conditions(statuses=(), fingerprint=same), limit=_MOST_ALIKE):
+        yield hit.author
 
 
 def _same_name(author: str, by: str) -> bool:
-    names = {check_author(author).casefold(), author.partition(":")[2].casefold()}
-    return by.strip().casefold() in names - {""}
+    names = {normalised(author), normalised(author.partition(":")[2])}
+    return normalised(by) in names - {""}

@@ -20,7 +20,7 @@ from amem_core.errors import FormatError, InvalidError
 from amem_core.services import committing, tombstones
 from amem_core.services.committing import Change
 from amem_core.services.reach import domains, held
-from amem_core.services.writing import decide_write, write_many
+from amem_core.services.writing import MOST_DRAFTS, decide_write, write_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -193,7 +193,12 @@ def _write(session: Session, given: list[Draft], tally: _Tally, *, dry_run: bool
             else:
                 tally.changed += 1
         return
-    for draft, answer in zip(drafts, write_many(session, drafts), strict=True):
+    written = [
+        answer
+        for first in range(0, len(drafts), MOST_DRAFTS)
+        for answer in write_many(session, drafts[first : first + MOST_DRAFTS])
+    ]
+    for draft, answer in zip(drafts, written, strict=True):
         if not answer.changed:
             tally.unchanged += 1
         elif draft.id is None:
@@ -206,7 +211,7 @@ def _is_refused(session: Session, draft: Draft, tally: _Tally) -> bool:
     """Tell of a section that states what was rejected or erased; the others of its file go on."""
     keys = value_keys(draft.title, draft.summary, draft.body)
     for item in tombstones.active(session.runtime, draft.domain, list(keys)).values():
-        reason = f"it states what was {item['cause']} as {item['id']}: {item['reason']}"
+        reason = f"it {tombstones.told(draft.domain, item, session)}"
         tally.refused.append(Broken(path=draft.source[0].removeprefix("file:"), line=None, reason=reason))
         return True
     return False

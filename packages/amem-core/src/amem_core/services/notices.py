@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from amem_core.domain.queries import Hit
 
 
-def notices_of(entry: Entry | Hit, now: datetime, *, head: str | None = None) -> tuple[str, ...]:
+def notices_of(entry: Entry | Hit, now: datetime, *, head: Entry | None = None) -> tuple[str, ...]:
     """Return one sentence for each thing that a reader of this entry must know, none when there is none.
 
     ``head`` is the end of the chain that supersedes the entry, where the caller has followed it.
@@ -21,8 +21,20 @@ def notices_of(entry: Entry | Hit, now: datetime, *, head: str | None = None) ->
     found = []
     if entry.status is not Status.active:
         successor = f" by {entry.superseded_by}" if entry.superseded_by else ""
-        holds = f"; what holds now is {head}" if head is not None and head != entry.superseded_by else ""
-        found.append(f"{entry.id} is {entry.status}{successor}{holds}")
+        found.append(f"{entry.id} is {entry.status}{successor}{_end(entry, head)}")
     if entry.review_by is not None and entry.review_by <= now.date():
         found.append(f"{entry.id} was to be reviewed by {entry.review_by.isoformat()}: check it before you rely on it")
     return tuple(found)
+
+
+def _end(entry: Entry | Hit, head: Entry | None) -> str:
+    """Return what is to be said of the end of a chain: that it is further on, or that it holds no more either."""
+    if head is None:
+        return ""
+    if head.status is not Status.active:
+        return (
+            f", which is {head.status}"
+            if head.id == entry.superseded_by
+            else f"; its chain ends in {head.id}, which is {head.status}"
+        )
+    return "" if head.id == entry.superseded_by else f"; what holds now is {head.id}"

@@ -187,8 +187,9 @@ def rejection_findings(runtime: Runtime, entry: Entry) -> Iterator[Finding]:
     if not entry.rejected or entry.status is Status.erased:
         return
     lifted = bool(entry.rejected[-1].get("lifted"))
+    # What was written after a lifting was never rejected, and no tombstone is of it.
     if not all(
-        item is not None and (item["cause"] == "erased" or bool(item["lifted"]) == lifted)
+        lifted if item is None else item["cause"] == "erased" or bool(item["lifted"]) == lifted
         for item in _items_of(runtime, entry.domain, tombstones.keys_of(entry), entry.id)
     ):
         yield Finding(

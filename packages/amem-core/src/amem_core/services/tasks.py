@@ -20,6 +20,7 @@ from amem_core.services import committing, relaying
 from amem_core.services.committing import WRITTEN, Change
 from amem_core.services.fencing import fence_entry
 from amem_core.services.reach import held
+from amem_core.services.tombstones import rejection
 from amem_core.services.writing import clean_draft, decide_write, new_entry
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def create_task(
             writer,
             [Change(entry, WRITTEN, None)],
             actor=session.author,
+            teller=session,
             also=[event_of(FILED, file_task(task, now=now), actor=session.author)],
         )
         relaying.follow(runtime, domain, writer.head)
@@ -291,6 +293,9 @@ def _text_of(session: Session, task: Task, notices: tuple[str, ...]) -> tuple[En
         return None, (*notices, f"its text is {entry.classification}, above this session's ceiling {session.ceiling}")
     if entry.status is Status.erased:
         return None, (*notices, "its text was erased")
+    item = rejection(entry)
+    if item is not None:
+        notices = (*notices, f"its text was rejected: {item.get('reason', '')}")
     return entry, notices
 
 
@@ -349,7 +354,9 @@ def _leave_handoff(session: Session, task: Task, action: str, text: str) -> Entr
         committing.settle(runtime, task.domain, writer)
         label = decide_write(session, task.domain, draft.type, draft.label, None)
         entry = new_entry(session, draft, label, runtime.clock.now())
-        committing.commit(runtime, task.domain, writer, [Change(entry, WRITTEN, None)], actor=session.author)
+        committing.commit(
+            runtime, task.domain, writer, [Change(entry, WRITTEN, None)], actor=session.author, teller=session
+        )
     return entry
 
 

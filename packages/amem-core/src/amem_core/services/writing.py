@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,11 @@ from amem_core.domain.names import ENTRY_PREFIX, check_entry_id, check_type
 from amem_core.domain.queries import Conditions
 from amem_core.domain.results import Written
 from amem_core.domain.spans import end_of, first_moment
-from amem_core.errors import ConflictError, InvalidError, NotFoundError
+from amem_core.errors import ConflictError, FormatError, InvalidError, NotFoundError
 from amem_core.services import committing
 from amem_core.services.committing import WRITTEN, Change, Current
-from amem_core.services.reach import held, holds
+from amem_core.services.reach import held
+from amem_core.services.tombstones import refuse_rejected, rejection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +77,9 @@ def write_many(session: Session, drafts: Sequence[Draft]) -> list[Written]:
             _plan(session, draft, plan)
         if not plan.changes:
             return plan.answers
-        digests, notices = committing.commit(runtime, domain, writer, plan.changes, actor=session.author)
+        digests, notices = committing.commit(
+            runtime, domain, writer, plan.changes, actor=session.author, teller=session
+        )
     for position, answer in plan.waiting.items():
         written = plan.answers[answer]
         plan.answers[answer] = replace(written, digest=digests[position], notices=(*written.notices, *notices))
@@ -167,12 +171,14 @@ def _plan(session: Session, draft: Draft, plan: _Plan) -> None:
         return
     same = _same_text(session, draft)
     if same is not None and not draft.supersedes:
-        plan.answers.append(same)
+        # It may have been rejected as another entry, and is not written a second time by saying that it is there.
+        refuse_rejected(session.runtime, draft.domain, [same.entry], teller=session)
+        plan.answers.append(_unchanged(same))
         return
     label = decide_write(session, draft.domain, draft.type, draft.label, None)
     now = session.runtime.clock.now()
     entry = new_entry(session, draft, label, now)
-    _check_origins(session, draft)
+    _check_origins(session, draft.derived_from)
     olds = [_to_supersede(session, draft.domain, id, plan) for id in draft.supersedes]
     plan.waiting[len(plan.changes)] = len(plan.answers)
     plan.changes.append(Change(entry, WRITTEN, None, checked=True))
@@ -229,8 +235,9 @@ def _plan_version(session: Session, draft: Draft, plan: _Plan) -> None:
     fields.update(author=session.author, trust_tier=Tier.raw, verified=())
     entry = committing.next_version(current, session.runtime.clock.now(), **fields)
     check_entry(entry)
-    if draft.derived_from != current.entry.derived_from:
-        _check_origins(session, draft)
+    origins = [id for id in draft.derived_from if id not in current.entry.derived_from]
+    _check_origins(session, origins)
+    _check_circle(session, entry, origins, plan)
     plan.waiting[len(plan.changes)] = len(plan.answers)
     plan.changes.append(Change(entry, WRITTEN, current.digest, checked=True))
     plan.answers.append(
@@ -245,12 +252,49 @@ def _plan_version(session: Session, draft: Draft, plan: _Plan) -> None:
     )
 
 
-def _check_origins(session: Session, draft: Draft) -> None:
-    """Refuse an origin that leads nowhere: a reader could not follow it, and a rejection could not reach what it made."""
-    for id in draft.derived_from:
-        if not any(holds(session.runtime, domain, id) for domain in sorted(session.readable.domains)):
+def _check_origins(session: Session, ids: Sequence[str]) -> None:
+    """Refuse an origin that leads nowhere: a reader could not follow it, and a rejection could not reach what it made.
+
+    What the session may not read is as if it were not there.
+    """
+    for id in ids:
+        if not any(_is_readable(session, domain, id) for domain in sorted(session.readable.domains)):
             message = f"it is derived from {id}, and there is no such entry"
             raise NotFoundError(message, hint="search for the entry and copy its id, or leave derived_from out")
+
+
+def _is_readable(session: Session, domain: str, id: str) -> bool:
+    try:
+        label = committing.load(session.runtime, domain, id).entry.classification
+    except NotFoundError:
+        return False
+    except FormatError:
+        # It is there, and nothing of it can be told.
+        label = Label.restricted
+    return session.readable.allows(domain, label)
+
+
+def _check_circle(session: Session, entry: Entry, origins: Sequence[str], plan: _Plan) -> None:
+    """Refuse a new origin that is itself derived from the entry, so that neither would rest on anything else."""
+    planned = {change.entry.id: change.entry for change in plan.changes}
+    waiting, seen = list(origins), set(origins)
+    for id in waiting:
+        if id == entry.id:
+            message = f"{id} would be derived from itself"
+            raise InvalidError(
+                message, hint="leave out of derived_from what is derived from the entry", field="derived_from"
+            )
+        above = planned.get(id) or _origin(session, id)
+        following = [] if above is None else [each for each in above.derived_from if each not in seen]
+        seen.update(following)
+        waiting += following
+
+
+def _origin(session: Session, id: str) -> Entry | None:
+    for domain in sorted(session.readable.domains):
+        with suppress(NotFoundError, FormatError):
+            return committing.load(session.runtime, domain, id).entry
+    return None
 
 
 def _own(session: Session, domain: str, id: str, plan: _Plan) -> Current:
@@ -275,10 +319,16 @@ def _not_active(session: Session, domain: str, entry: Entry) -> ConflictError:
     from amem_core.services.chains import head_of
 
     head = head_of(session.runtime, domain, entry)
+    if rejection(entry) is not None:
+        hint = f"write what holds as a new entry; if it is to be stated again, amem lift {entry.id} --reason …"
+        return ConflictError(f"{entry.id} was rejected", hint=hint)
     if head is None:
         return ConflictError(f"{entry.id} is {entry.status}", hint="write a new entry")
     message = f"{entry.id} is {entry.status} by {entry.superseded_by}"
-    return ConflictError(message, hint=f"write to {head}, which holds now, or write a new entry", head=head)
+    if head.status is not Status.active:
+        hint = f"write a new entry: its chain ends in {head.id}, which is {head.status}"
+        return ConflictError(message, hint=hint, head=head.id)
+    return ConflictError(message, hint=f"write to {head.id}, which holds now, or write a new entry", head=head.id)
 
 
 def _to_supersede(session: Session, domain: str, id: str, plan: _Plan) -> Current:
@@ -287,8 +337,8 @@ def _to_supersede(session: Session, domain: str, id: str, plan: _Plan) -> Curren
     return current
 
 
-def _same_text(session: Session, draft: Draft) -> Written | None:
-    """Return the answer for an active entry that says the same already, when the session may read one."""
+def _same_text(session: Session, draft: Draft) -> Current | None:
+    """Return an active entry that says the same already, when the session may read one."""
     from amem_core.domain.fingerprints import fingerprint
 
     conditions = Conditions(
@@ -298,9 +348,7 @@ def _same_text(session: Session, draft: Draft) -> Written | None:
     if not found:
         return None
     current = committing.load(session.runtime, draft.domain, found[0].id)
-    if current.entry.status is not Status.active:
-        return None
-    return _unchanged(current)
+    return current if current.entry.status is Status.active else None
 
 
 def _unchanged(current: Current) -> Written:

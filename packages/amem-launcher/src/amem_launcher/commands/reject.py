@@ -13,7 +13,7 @@ from amem_launcher.params import id_argument
     "reject",
     help="Take the value that an entry states out of use. The entry is served no more, and a later write, import or"
     " ingest of the same value is refused with the reason, however it is spelled, spaced or cased. What is derived"
-    " from it is due for review. amem lift takes a rejection back.",
+    " from it, or states it too, is due for review. amem lift takes a rejection back.",
     examples="""
 amem reject mem-01k... --reason "measured on the staging box, not in production"
 """,
@@ -33,5 +33,7 @@ def command(ctx: click.Context, id: str, reason: str) -> None:
     output.out(done.id)
     output.say(f"rejected {done.id}: {done.reason}")
     output.say(f"  to take that back: amem lift {done.id} --reason …")
-    output.notices(f"{flagged} was derived from it and is due for review today" for flagged in done.flagged)
+    output.notices(
+        f"{flagged} is derived from it or states it too, and is due for review today" for flagged in done.flagged
+    )
     output.notices(done.notices)

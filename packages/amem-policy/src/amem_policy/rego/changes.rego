@@ -97,6 +97,12 @@ refusals contains ["verified-entry", "it would reject a verified entry, which on
 	not rejected_tier in {"raw", "curated"}
 }
 
+refusals contains ["owner-only", "only the owner rejects entries of the type policy"] if {
+	input.action == "reject"
+	kind != "owner"
+	not ordinary_type
+}
+
 # ---- what leaves and what comes in ----------------------------------------------------------------
 
 default export_limit := 4
