@@ -453,7 +453,7 @@ def test_a_log_that_was_cut_short_is_an_alarm_until_somebody_reindexes(root):
         for use in (lambda: session.search("herons"), lambda: session.write(fact()), session.tasks):
             with pytest.raises(CorruptionError, match="cut short"):
                 use()
-        assert [check.name for check in memory.doctor() if check.state == "alarm"] == ["notes: index follows the log"]
+        assert [check.name for check in memory.doctor() if check.state == "alarm"] == ["notes: log"]
         session.reindex()
         assert len(session.search("owls").hits) == 1
         assert all(check.state == "ok" for check in memory.doctor())
