@@ -55,6 +55,15 @@ class Passing(socketserver.BaseRequestHandler):
 
 
 @pytest.fixture
+def dsn(lone_dsn):
+    """A server of its own, which does nothing by itself: the transactions of others would be counted too."""
+    with psycopg.connect(lone_dsn, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET autovacuum = off")
+        connection.execute("SELECT pg_reload_conf()")
+    return lone_dsn
+
+
+@pytest.fixture
 def proxy(dsn):
     parts = psycopg.conninfo.conninfo_to_dict(dsn)
     with Proxy((parts["host"], int(parts["port"]))) as proxy:

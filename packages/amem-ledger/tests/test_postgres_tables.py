@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -382,31 +380,3 @@ def test_opening_and_closing_connects_to_nothing():
     ledger = open_ledger("", PostgresSettings(dsn="postgresql://127.0.0.1:1/x", pool_min=1))
     ledger.close()
     ledger.close()
-
-
-HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "use-postgresql.md"
-
-
-@pytest.mark.parametrize("way", ["its own database", "a grant", "schemas made for it"])
-def test_what_the_how_to_grants_is_all_that_is_needed(make, admin, dsn, way):
-    own, grant, schemas = re.findall(r"```sql\n(.*?)```", HOW_TO.read_text(), re.DOTALL)
-    given = own if way == "its own database" else own.replace(" OWNER amem", "")
-    given += {"a grant": grant, "schemas made for it": "GRANT CONNECT ON DATABASE memory TO amem;"}.get(way, "")
-    try:
-        for statement in given.split(";"):
-            admin.execute(statement)
-        if way == "schemas made for it":
-            with psycopg.connect(psycopg.conninfo.make_conninfo(dsn, dbname="memory")) as connection:
-                connection.execute(schemas)
-        ledger = make(dsn=psycopg.conninfo.make_conninfo(dsn, dbname="memory", user="amem"), schema="amem")
-        file(ledger, "mem-a", "my-project")
-        mine = ReadFilter({"my-project": Label.restricted})
-        assert ledger.claim_next(mine, holder="session:a", lease=LEASE, now=NOW)[0].fence == 1
-        assert len(ledger.outgoing("my-project")) == 2
-        assert ledger.rebuild("my-project", [], through=0) == 1
-        states = {check.name: check.state for check in ledger.check(now=SystemClock().now())}
-        assert states["ledger: permissions"] == ("warning" if way == "schemas made for it" else "ok")
-        ledger.close()
-    finally:
-        admin.execute("DROP DATABASE IF EXISTS memory WITH (FORCE)")
-        admin.execute("DROP ROLE IF EXISTS amem")
