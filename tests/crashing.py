@@ -1,20 +1,26 @@
-"""Killing a process at each of its steps: what the crash tests stand on.
+"""The faults of ``amem_conformance.faults`` in tests: its cases, and the killing of a process at each of its steps.
 
-A child is forked, its ``os`` functions that reach the disk are counted, and at the n-th the child
-kills itself with SIGKILL, before or after the call. What it acknowledged before that comes back
-over a pipe.
+``killed_at`` counts the steps of the operating system alone; what the process acknowledged before it
+died comes back over a pipe.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-STEPS = ("open", "write", "pwrite", "fsync", "fdatasync", "replace", "rename", "link", "unlink", "mkdir", "ftruncate")
+from amem_conformance.faults.children import finished
+from amem_conformance.faults.ground import prepared
+from amem_conformance.faults.judging import warm
+from amem_conformance.faults.running import cases, run
+from amem_conformance.faults.steps import look_around, watching
+from amem_conformance.faults.stopping import Stopping, kill
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from amem_conformance.faults.steps import Step
 
 
 @dataclass(frozen=True)
@@ -25,62 +31,55 @@ class Outcome:
     acknowledged: str | None
 
 
+class OfTheSystem:
+    """Passes on the steps of the operating system and no other."""
+
+    def __init__(self, stopping: Stopping) -> None:
+        self._stopping = stopping
+
+    def before(self, step: Step) -> None:
+        if step.layer == "os":
+            self._stopping.before(step)
+
+    def after(self, step: Step) -> None:
+        if step.layer == "os":
+            self._stopping.after(step)
+
+
 def killed_at(number: int, action: Callable[[], str], *, after: bool) -> Outcome:
     """Run ``action`` in a child that dies at its ``number``-th step, before the step or ``after`` it."""
-    answer_out, answer_in = os.pipe()
-    step_out, step_in = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _run_child(number, action, answer_in, step_in, after=after)
-    os.close(answer_in)
-    os.close(step_in)
-    _, status = os.waitpid(child, 0)
-    answer, step = _all(answer_out), _all(step_out)
-    if os.WIFSIGNALED(status):
-        return Outcome(step or "?", answer or None)
-    if os.WEXITSTATUS(status) != 0:
-        message = f"the child failed by itself: {answer}"
+
+    def work(tell):
+        def end(step):
+            tell(["killed", step.name])
+            kill(step)
+
+        with watching(OfTheSystem(Stopping(number, "after" if after else "before", end)), "/"):
+            tell(["acknowledged", action()])
+
+    look_around()
+    child = finished(work)
+    if child.failure is not None:
+        message = f"the child failed by itself: {child.failure}"
         raise AssertionError(message)
-    return Outcome(None, answer)
+    told = dict(child.told)
+    return Outcome(told.get("killed"), told.get("acknowledged"))
 
 
-def _run_child(number: int, action: Callable[[], str], answer_in: int, step_in: int, *, after: bool) -> None:
-    write = os.write
-    count = 0
-
-    def counted(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*args: Any, **kwargs: Any) -> Any:
-            nonlocal count
-            count += 1
-            mine = count == number
-            if mine:
-                write(step_in, name.encode())
-                if not after:
-                    os.kill(os.getpid(), signal.SIGKILL)
-            try:
-                return real(*args, **kwargs)
-            finally:
-                # A call that fails, such as the opening of a file that is not there, is a step like any other.
-                if mine:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        return step
-
-    for name in STEPS:
-        setattr(os, name, counted(name, getattr(os, name)))
-    code = 0
-    try:
-        write(answer_in, action().encode())
-    except BaseException as exc:
-        write(answer_in, f"{type(exc).__name__}: {exc}".encode())
-        code = 1
-    sys.stdout.flush()
-    os._exit(code)
+@contextmanager
+def prepared_ground():
+    """Give a ground on which faults are tried, on the embedded backends."""
+    with prepared() as ground:
+        warm(ground)
+        yield ground
 
 
-def _all(descriptor: int) -> str:
-    parts = []
-    while part := os.read(descriptor, 65536):
-        parts.append(part)
-    os.close(descriptor)
-    return b"".join(parts).decode()
+def of(table, fault=None):
+    """Return the cases of one table, or those of one fault in it."""
+    return [case for case in cases() if case.table == table and fault in {None, case.fault}]
+
+
+def came_of(ground, case):
+    """Try a share of the points of a case, in a process of its own; return its row."""
+    (row,) = run(ground, [case], quick=True, jobs=1, heard=lambda _case, _done, _of: None)
+    return row

@@ -16,6 +16,8 @@ from amem_conformance.faults.stopping import Counting, Crash, Stopping, When
 
 KILL: Final = "kill -9"
 CRASH: Final = "exception"
+_FEWER: Final = 3
+_REBUILDS: Final = 4
 
 Heard = Callable[[int, int], None]
 """Told how many points are done, and how many there are."""
@@ -25,16 +27,18 @@ def crashed(ground: Ground, action: Action, fault: str, *, quick: bool = False, 
     """Try every point of ``action`` on a fresh place each, and return what came of them.
 
     ``quick`` leaves out what is after a step and before the next one, which is the same to the disk,
-    and every second point of the exceptions.
+    two of three points of the exceptions, and most of the rebuilds that a judgement ends with.
     """
     install()
     row = Row("crash", action.name, fault)
     points = list(_points([step for step in all_steps(ground, action) if step.changes]))
     if quick:
-        points = [point for point in points[:-1] if point[1] != "after"][:: 1 if fault == KILL else 2] + points[-1:]
+        points = [point for point in points[:-1] if point[1] != "after"][:: 1 if fault == KILL else _FEWER] + points[
+            -1:
+        ]
     for done, (number, when) in enumerate(points):
         heard(done, len(points))
-        _try(ground, action, (number, when), row)
+        _try(ground, action, (number, when), row, rebuild=not quick or done % _REBUILDS == 0)
     heard(len(points), len(points))
     return row
 
@@ -86,12 +90,14 @@ def _act(place: Place, action: Action, watch: Any, tell: Callable[[Any], None]) 
         tell({"promised": promised})
 
 
-def _try(ground: Ground, action: Action, point: tuple[int, When], row: Row) -> None:
+def _try(ground: Ground, action: Action, point: tuple[int, When], row: Row, *, rebuild: bool) -> None:
     number, when = point
     place = ground.place()
-    tried = _kill if row.fault == KILL else _crash
-    child = finished(partial(tried, place, action, number, when))
-    judged = child if row.fault == CRASH else finished(lambda tell: _judge(place, action, _promised(child), tell))
+    if row.fault == KILL:
+        child = finished(partial(_kill, place, action, point))
+        judged = finished(partial(_judge, place, action, _promised(child), rebuild))
+    else:
+        child = judged = finished(partial(_crash, place, action, point, rebuild))
     told = _promised(child) is not None
     problems = [str(each.failure) for each in (child, judged) if each.failure is not None]
     verdict = last(judged, "outcome")
@@ -105,15 +111,15 @@ def _try(ground: Ground, action: Action, point: tuple[int, When], row: Row) -> N
     place.remove()
 
 
-def _kill(place: Place, action: Action, number: int, when: When, tell: Tell) -> None:
+def _kill(place: Place, action: Action, point: tuple[int, When], tell: Tell) -> None:
     def end(step: Step) -> None:
         tell({"at": str(step)})
         stopping.kill(step)
 
-    _act(place, action, Stopping(number, when, end), tell)
+    _act(place, action, Stopping(*point, end), tell)
 
 
-def _crash(place: Place, action: Action, number: int, when: When, tell: Tell) -> None:
+def _crash(place: Place, action: Action, point: tuple[int, When], rebuild: bool, tell: Tell) -> None:  # noqa: FBT001  (bound)
     """Crash in this process, which then goes on with a memory that it opens anew; the old one is left as it is."""
 
     def end(step: Step) -> None:
@@ -121,26 +127,25 @@ def _crash(place: Place, action: Action, number: int, when: When, tell: Tell) ->
         stopping.crash(step)
 
     action.prepare(place)
-    stopped = Stopping(number, when, end)
+    stopped = Stopping(*point, end)
     promised: list[Any] = []
     memory = opened(place)
-    swallowed: list[str] = []
     try:
         with watching(stopped, place.directory):
             session = memory.session(author="owner")
             promised.append(action.act(session, place))
             tell({"promised": promised[0]})
             if stopped.reached:
-                swallowed.append("the exception was caught by somebody who went on")
+                message = "the exception was caught by somebody who went on"
+                raise AssertionError(message)
     except Crash:
         pass
-    _judge(place, action, promised[0] if promised else None, tell, swallowed)
+    _judge(place, action, promised[0] if promised else None, rebuild, tell)
 
 
-def _judge(place: Place, action: Action, promised: Any, tell: Tell, problems: list[str] | None = None) -> None:
-    outcome, found = judge(place, action, promised or {}, told=promised is not None)
-    found = [*(problems or []), *found]
-    tell({"outcome": outcome if not found or outcome == LOST else HALF, "problems": found})
+def _judge(place: Place, action: Action, promised: Any, rebuild: bool, tell: Tell) -> None:  # noqa: FBT001  (bound)
+    outcome, problems = judge(place, action, promised or {}, told=promised is not None, rebuild=rebuild)
+    tell({"outcome": outcome, "problems": problems})
 
 
 def _promised(child: Child) -> Any:

@@ -216,7 +216,8 @@ def _fill(session: Session, facts: Facts) -> None:
     facts["derived"] = session.write(_draft("derived", derived_from=(named["doubtful"],))).id
     facts["secret"] = session.write(_draft(UNIQUE, text=UNIQUE)).id
     session.write(_draft(f"{UNIQUE} again", id=facts["secret"], text=UNIQUE))
-    session.erase(session.write(_draft("gone")).id, reason="mistaken")
+    facts["gone"] = session.write(_draft("gone")).id
+    session.erase(facts["gone"], reason="mistaken")
     facts["rejected"] = session.write(_draft("rejected")).id
     session.reject(facts["rejected"], reason="measured otherwise")
     for number in range(2):

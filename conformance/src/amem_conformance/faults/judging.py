@@ -60,10 +60,13 @@ ANYTHING: Final = Action("anything", lambda _session, _place: {}, lambda _sessio
 """Stands for what is not observed by itself: the rest of the judgement is what counts."""
 
 
-def judge(place: Place, action: Action, promised: Promise, *, told: bool) -> tuple[str, list[str]]:
+def judge(
+    place: Place, action: Action, promised: Promise, *, told: bool, rebuild: bool = True
+) -> tuple[str, list[str]]:
     """Return the outcome and what speaks against it.
 
-    ``promised`` is what the action acknowledged and ``told`` whether it acknowledged anything.
+    ``promised`` is what the action acknowledged and ``told`` whether it acknowledged anything. With
+    ``rebuild`` index and ledger are in the end made anew, and must be what they were.
     """
     touched = {str(place.facts[name]) for name in action.touches}
     problems: list[str] = []
@@ -85,7 +88,7 @@ def judge(place: Place, action: Action, promised: Promise, *, told: bool) -> tup
             problems += disagreements(session, record, touched if action.overwritten else set())
             problems += next_steps(session)
             problems += doctored(memory)
-            problems += _rebuilt(session)
+            problems += _rebuilt(session) if rebuild else ()
     except Exception as error:  # noqa: BLE001  (whatever it is, it is what a user would have met)
         problems.append(f"the next process meets {described(error)}")
         outcome = LOST if told else HALF

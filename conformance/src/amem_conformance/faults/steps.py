@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from types import FunctionType
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
 
 from amem_core.plugins import loader
 
@@ -74,18 +74,8 @@ _WRITES: Final = frozenset({"write", "pwrite"})
 _TWO_NAMES: Final = frozenset({"replace", "rename", "link"})
 _CHANGING_SQL: Final = frozenset(
     {
-        *(
-            "BEGIN IMMEDIATE",
-            "BEGIN EXCLUSIVE",
-            "COMMIT",
-            "END",
-            "ROLLBACK",
-            "SAVEPOINT",
-            "RELEASE",
-            "INSERT",
-            "UPDATE",
-        ),
-        *("DELETE", "REPLACE", "CREATE", "DROP", "ALTER", "VACUUM", "REINDEX", "ANALYZE", "ATTACH", "close"),
+        *("BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "INSERT"),
+        *("UPDATE", "DELETE", "REPLACE", "CREATE", "DROP", "ALTER", "VACUUM", "REINDEX", "ANALYZE", "ATTACH", "close"),
     }
 )
 _CHANGING_CALLS: Final = frozenset(
@@ -102,6 +92,9 @@ class _State:
     watch: Watch | None = None
     directory: str = ""
     installed: bool = False
+    searched: int = 0
+    spaces: ClassVar[list[dict[Any, Any]]] = []
+    functions: ClassVar[list[FunctionType]] = []
 
 
 @contextmanager
@@ -120,39 +113,50 @@ def install() -> None:
     """Put the wrappers in place, once in a process."""
     if _State.installed:
         return
+    look_around()
     _State.installed = True
-    pairs: list[tuple[Any, Any]] = []
-    for names, changes in ((_CHANGING, True), (_READING, False)):
-        for name in names:
-            real = getattr(os, name, None)
-            if real is not None:
-                pairs.append((real, _watched_call(name, real, changes=changes)))
-    pairs.append((os.open, _watched_open(os.open)))
-    pairs.append((sqlite3.connect, _watched_connect(sqlite3.connect)))
-    pairs.append((loader.open_backend, _watched_backend(loader.open_backend)))
-    _replace_everywhere(pairs)
+    wrappers = {id(real): wrap(real) for real, wrap in _watched()}
+    for names in _State.spaces:
+        for key, value in list(names.items()):
+            if id(value) in wrappers:
+                names[key] = wrappers[id(value)]
+    for function in _State.functions:
+        function.__defaults__ = tuple(wrappers.get(id(value), value) for value in function.__defaults__ or ())
     # Nobody holds it by another name, and what Python itself reads its modules with is left alone.
     watched = _watched_file(io.open)
     for module in (builtins, io):
         setattr(module, "open", watched)  # noqa: B010  (a type checker knows another signature)
 
 
-def _replace_everywhere(pairs: list[tuple[Any, Any]]) -> None:
-    """Put the second of each pair wherever the first is a value of a namespace or a default of a function."""
+def look_around() -> None:
+    """Find who holds what will be replaced: before a fork, so that not every child has to search."""
+    if _State.searched == len(sys.modules):
+        return
+    _State.searched = len(sys.modules)
     # The modules of the system itself: what imports modules asks them, and is none of ours.
     systems = [vars(sys.modules[name]) for name in ("posix", "nt", "_sqlite3") if name in sys.modules]
-    wrappers = {id(real): wrapper for real, wrapper in pairs}
-    holders = gc.get_referrers(*(real for real, _ in pairs))
+    holders = gc.get_referrers(*(real for real, _ in _watched()))
     spaces: list[dict[Any, Any]] = [holder for holder in holders if type(holder) is dict]
-    for names in spaces:
-        if not any(names is system for system in systems):
-            for key, value in list(names.items()):
-                if id(value) in wrappers:
-                    names[key] = wrappers[id(value)]
+    _State.spaces = [names for names in spaces if not any(names is system for system in systems)]
     defaults: list[tuple[Any, ...]] = [holder for holder in holders if type(holder) is tuple]
-    for function in gc.get_referrers(*defaults):
-        if isinstance(function, FunctionType) and any(function.__defaults__ is values for values in defaults):
-            function.__defaults__ = tuple(wrappers.get(id(value), value) for value in function.__defaults__ or ())
+    functions = [holder for holder in gc.get_referrers(*defaults) if isinstance(holder, FunctionType)]
+    _State.functions = [each for each in functions if any(each.__defaults__ is values for values in defaults)]
+
+
+def _watched() -> list[tuple[Any, Callable[[Any], Any]]]:
+    """Return each function that is replaced, and what makes its wrapper."""
+    calls: list[tuple[Any, Callable[[Any], Any]]] = [
+        (getattr(os, name), partial(_watched_call, name, changes=changes))
+        for names, changes in ((_CHANGING, True), (_READING, False))
+        for name in names
+        if hasattr(os, name)
+    ]
+    return [
+        *calls,
+        (os.open, _watched_open),
+        (sqlite3.connect, _watched_connect),
+        (loader.open_backend, _watched_backend),
+    ]
 
 
 def run(step: Step, call: Callable[[], Any]) -> Any:
@@ -262,7 +266,7 @@ class _File:
 def _place(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
     """Return what a call is about, below the watched directory; None for what lies elsewhere."""
     found = resolved(args[0] if args else kwargs.get("path", "."), kwargs.get("dir_fd", kwargs.get("src_dir_fd")))
-    inside = _State.directory + os.sep
+    inside = _State.directory.rstrip(os.sep) + os.sep
     if found is None or not (found + os.sep).startswith(inside):
         return None
     return found[len(inside) :] or "."

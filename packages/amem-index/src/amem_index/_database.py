@@ -134,9 +134,13 @@ class Database:
         """Hold the file lock ``<path>.<name>``, which one thread of all processes can.
 
         Raises:
-            UnavailableError: it was not to be had in ``seconds``, by default those of the settings.
+            UnavailableError: it was not to be had in ``seconds``, by default those of the settings, or cannot be made.
         """
-        lock = os.open(f"{self.path}.{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            lock = os.open(f"{self.path}.{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            self.reraise(error)
+            raise
         try:
             self._take(lock, self.busy_seconds if seconds is None else seconds)
             yield
