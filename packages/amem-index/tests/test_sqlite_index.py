@@ -163,6 +163,14 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     assert caught.value.hint
 
 
+def test_a_lock_of_a_rebuild_that_cannot_be_opened_is_named(index: SqliteIndex, file: Path) -> None:
+    index.apply("main", [doc(1)], through=1)
+    file.with_name(f"{file.name}.rebuild").mkdir()
+    with pytest.raises(UnavailableError, match=file.name) as caught:
+        index.rebuild("main", [doc(1)], through=1)
+    assert caught.value.hint
+
+
 def test_a_disk_that_is_full_is_an_error_and_what_was_there_stays(index: SqliteIndex) -> None:
     index.apply("main", [doc(1)], through=5)
     with index._database.connection() as connection:

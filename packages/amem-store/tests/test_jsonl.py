@@ -268,6 +268,23 @@ def test_a_writer_that_cannot_take_back_what_failed_appends_no_more(tmp_path: Pa
     assert append(log, 4)[0].seq in {2, 3}
 
 
+def test_an_append_that_is_durable_is_acknowledged_whatever_can_still_be_asked_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = JsonlLog(str(tmp_path))
+
+    def broken(fd: int) -> os.stat_result:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with log.writer("d") as writer:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fstat", broken)
+            assert [event.seq for event in writer.append([new(1)])] == [1]
+        assert [event.seq for event in writer.append([new(2)])] == [2]
+    assert [event.seq for event in append(log, 3)] == [3]
+    assert seqs(log) == [1, 2, 3]
+
+
 def test_an_interrupt_in_an_append_leaves_no_event_that_the_writer_does_not_know(tmp_path: Path) -> None:
     interrupted = [False]
 
