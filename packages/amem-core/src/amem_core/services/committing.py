@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from amem_core.domain.entries import Document, Entry
 from amem_core.domain.events import Event, NewEvent
-from amem_core.domain.labels import Label
+from amem_core.domain.labels import Label, Status
 from amem_core.errors import AmemError, ConflictError, FormatError, InternalError, NotFoundError, UnavailableError
 from amem_core.ports.store import NewVersion
 from amem_core.services.looking import log_too_short
@@ -31,6 +31,7 @@ IMPORTED = "entry.imported"
 ABANDONED = "entry.abandoned"
 ADOPTED = "entry.adopted"
 ERASED = "entry.erased"
+LIFTED = "entry.lifted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +205,9 @@ def settle(runtime: Runtime, domain: str, writer: LogWriter) -> None:
         name = (event.subject, event.data.get("version"), event.data.get("digest"))
         if event.kind == ABANDONED or name in abandoned or name[1] is None:
             continue
-        if event.kind == ERASED:
-            documents += _erased(runtime, domain, event)
+        stubs = _of_an_erasure(runtime, domain, event)
+        if stubs is not None:
+            documents += stubs
             continue
         if (name in staged and not _publish(runtime, domain, event)) or not _held(runtime, domain, event, documents):
             _abandon(runtime, domain, writer, event)
@@ -214,6 +216,22 @@ def settle(runtime: Runtime, domain: str, writer: LogWriter) -> None:
     _project(runtime, domain, documents)
     runtime.index.apply(domain, documents, through=writer.head)
     runtime.settled.add(domain)
+
+
+def _of_an_erasure(runtime: Runtime, domain: str, event: Event) -> list[Document] | None:
+    """Complete what an erasure, or the lifting of what it closed, has left; return what the index takes in for it.
+
+    None for an event of anything else. A lifting writes no version: the stub is as old as its erasure.
+    """
+    if event.kind == ERASED:
+        return _erased(runtime, domain, event)
+    stub: list[Document] = []
+    if event.kind != LIFTED or not _held(runtime, domain, event, stub):
+        return None
+    if not any(one.entry.status is Status.erased for one in stub):
+        return None
+    _project(runtime, domain, stub)
+    return []
 
 
 def _erased(runtime: Runtime, domain: str, event: Event) -> list[Document]:

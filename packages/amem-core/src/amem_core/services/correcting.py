@@ -12,7 +12,7 @@ from amem_core.domain.results import Lifted, Rejected, Verified
 from amem_core.domain.values import normalised
 from amem_core.errors import AmemError, ConflictError, FormatError, InvalidError, NotFoundError
 from amem_core.services import citing, committing, tombstones
-from amem_core.services.committing import Change, Current
+from amem_core.services.committing import LIFTED, Change, Current
 from amem_core.services.reach import locate
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from amem_core.session import Session
 
 REJECTED = "entry.rejected"
-LIFTED = "entry.lifted"
 VERIFIED = "entry.verified"
 ORACLES = ("ci", "data", "human", "source")
 # What an agent is called, by itself or before a colon.
@@ -324,8 +323,7 @@ def _check_verifiable(session: Session, domain: str, current: Current) -> None:
     if entry.status is not Status.active:
         message = f"{entry.id} is {entry.status}"
         raise ConflictError(message, hint="only what is active is verified")
-    known = session.runtime.index.find(entry.id)
-    if known is not None and known.digest != current.digest:
+    if current.by_hand:
         message = f"the file of {entry.id} was changed by hand, and who asserts what it says is not known yet"
         raise ConflictError(message, hint="take it in with amem reindex, look at it, and verify it then")
     # Of two entries that state one value, the one may be rejected and the other verified; nobody could tell what holds.
