@@ -33,6 +33,7 @@ from amem_server.tools import TOOLS
 SECONDS = 240
 # What a page takes as given, done before its first block.
 GIVEN = {
+    "docs/format/log.md": "amem init --domain notes && amem ingest README.md --domain notes",
     "README.md": "mkdir -p ~/notes && cp docs/index.md ~/notes",
     "docs/how-to/move-memory.md": "amem init --domain my-project && amem init --domain archive"
     " && amem ingest README.md --domain my-project",

@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tracemalloc
 from dataclasses import replace
 from datetime import date, timedelta
@@ -15,6 +17,7 @@ import pytest
 from driving import amem
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pages import blocks
 
 from amem_core import Draft, Memory
 from amem_core.domain.entries import Document
@@ -313,6 +316,27 @@ def test_an_agent_may_neither_check_nor_rebuild(agent):
     for call in (agent.materialize, agent.verify_log, agent.fsck):
         with pytest.raises(Exception, match="only the owner"):
             call()
+
+
+def checked_without_amem(root):
+    """Run the program of the page on the log, as a third party would; return its exit code and what it printed."""
+    (program,) = (block.text for block in blocks("docs/format/log.md") if block.language == "python")
+    done = subprocess.run([sys.executable, "-I", "-c", program, root], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_third_party_checks_a_log_with_ten_lines_and_comes_to_the_same(root, owner, memory):
+    ids = busy(owner)
+    edit(file_of(root, ids[0]), (r"8081", "9090"))
+    owner.reindex()
+    (one,) = owner.verify_log()
+    assert checked_without_amem(root) == (0, f"notes.jsonl: {one.events} events, last chain {one.chain}\n")
+    edit(file_of(root, ids[0]), (r"9090", "9091"))
+    code, told = checked_without_amem(root)
+    assert (code, f"{ids[0]}.md" in told) == (1, True)
+    damage(root, 2)
+    code, told = checked_without_amem(root)
+    assert (code, "notes.jsonl, line 3" in told) == (1, True)
 
 
 # -- fsck -------------------------------------------------------------------------------------------

@@ -16,13 +16,15 @@ from amem_launcher.framework import Context
 
 DOCS = Path(__file__).parents[3] / "docs"
 REFERENCE = DOCS / "reference" / "cli.md"
-GUIDES = ["shell-completion.md", "ingest-a-folder.md", "move-memory.md"]
+GUIDES = ["shell-completion.md", "ingest-a-folder.md", "move-memory.md", "check-and-repair.md"]
 COMMON = {"--root", "--debug", "--json"}
 SHAPES = [
     *(queries.SearchResult, queries.Hit, results.Reading, entries.Entry, results.Written, results.Pack, results.T0),
     *(results.TaskView, results.TaskNode, tasks.Task, results.Exported, results.Imported, results.Ingested),
     *(results.Broken, results.Reindexed, results.Erased, results.Check, Found, Extra),
     *(results.Rejected, results.Lifted, results.Verified, results.Receipt),
+    *(results.Materialized, results.Adopted, results.Displaced, results.LogVerified, results.LogBreak),
+    *(results.Fsck, results.Surveyed, results.Finding),
 ]
 
 
