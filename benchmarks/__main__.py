@@ -10,7 +10,7 @@ from importlib import import_module
 
 from benchmarks.harness import Row
 
-NAMES = ("memory", "index", "ledger", "postgres", "server", "cli")
+NAMES = ("memory", "opening", "index", "ledger", "postgres", "server", "cli")
 
 
 def main() -> None:
