@@ -109,7 +109,12 @@ def parse(line: bytes, domain: str) -> Event:
     Raises:
         CorruptionError: it is no event of this domain.
     """
-    return decode_event(line.removeprefix(MORE), domain=domain)
+    body = line.removeprefix(MORE)
+    if not body.startswith(b"{"):
+        # JSON ignores more kinds of blanks than a line may begin with.
+        message = f"a line of the log of {domain!r} is no event: it does not begin with '{{'"
+        raise CorruptionError(message, hint="it is left as it is; restore it from a copy", domain=domain)
+    return decode_event(body, domain=domain)
 
 
 def parse_or_none(line: bytes, domain: str) -> Event | None:
