@@ -72,7 +72,9 @@ EDITS = {
 
 @pytest.mark.parametrize("what", EDITS)
 @pytest.mark.parametrize("take", ["materialize", "reindex"])
-def test_an_edit_by_hand_becomes_the_owners_version_and_claims_nothing(root, owner, agent, clock, what, take):
+def test_an_edit_by_hand_becomes_the_owners_version_and_claims_nothing(  # noqa: PLR0917  (fixtures)
+    root, owner, agent, clock, what, take
+):
     id = owner.write(fact(label=Label.confidential)).id
     owner.write(fact(summary="staging listens on 8081", label=Label.confidential, id=id))
     clock.advance(days=1)

@@ -69,7 +69,7 @@ def test_every_version_is_listed_by_id_and_number_with_the_label_that_it_is_show
 @pytest.mark.requirement("index:versions:many")
 def test_a_long_listing_gives_each_version_once_whatever_is_written_beside_it(backend: Index) -> None:
     put(backend, *[doc(f"n{number:04}", version=version) for number in range(600) for version in (1, 2)])
-    found = []
+    found: list[tuple[str, int]] = []
     for number, kept in enumerate(backend.versions(DOMAIN)):
         found.append((kept.id, kept.version))
         if number == 5:
