@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
+
+# Its last hour is the first of the next day in UTC: so the end of the last day that a date can name can be said too.
+_AN_HOUR_BEHIND = timezone(timedelta(hours=-1))
 
 
 def first_moment(when: date | datetime) -> datetime:
@@ -12,4 +15,4 @@ def first_moment(when: date | datetime) -> datetime:
 
 def end_of(when: date | datetime) -> datetime:
     """Return the first instant at which something that is true until ``when`` is true no longer; a date lasts to its end."""
-    return when if isinstance(when, datetime) else first_moment(when) + timedelta(days=1)
+    return when if isinstance(when, datetime) else datetime.combine(when, time(23), _AN_HOUR_BEHIND)

@@ -45,7 +45,8 @@ class Index(Protocol):
 
     Of the versions of an id that were known at an instant, from their ``known_from`` on, the highest
     answers, with the status and tier that it had. With ``valid_at``, where only active entries are
-    asked for, a superseded one that has a ``valid_until`` answers as well: it was not wrong, it ended. A span of time holds its beginning and not its end; a date stands for its first instant in
+    asked for, a superseded one that has a ``valid_until`` answers as well: it was not wrong, it ended.
+    A span of time holds its beginning and not its end; a date stands for its first instant in
     UTC as ``valid_from``, and lasts to its end in UTC as ``valid_until``. Of several types, statuses,
     tiers or authors in the conditions an entry has one; of several tags it has all,
     of ``any_tags`` one. ``source_prefix``

@@ -13,6 +13,7 @@ from amem_core.domain.entries import Document, Entry
 from amem_core.domain.fingerprints import fingerprint
 from amem_core.domain.labels import Label, Status
 from amem_core.domain.queries import Conditions, Hit, Query, ReadFilter
+from amem_core.domain.spans import end_of
 from amem_core.errors import InvalidError, UnavailableError
 from amem_core.ports.index import IndexCapabilities, Kept
 
@@ -172,7 +173,7 @@ class MemoryIndex:
         _check_instant(as_of)
         with self._state.lock:
             found = [dict(domain.versions[id]) for domain in self._state.domains.values() if domain.versions.get(id)]
-        answers = []
+        answers: list[tuple[int, datetime, Hit]] = []
         for versions in found:
             known = [version for version, d in versions.items() if as_of is None or d.known_from <= as_of]
             if known:
@@ -325,9 +326,7 @@ def _valid(entry: Entry, at: datetime | None) -> bool:
     began = entry.valid_from is None or _instant(entry.valid_from) <= at
     if entry.valid_until is None or not began:
         return began
-    if isinstance(entry.valid_until, datetime):
-        return at < entry.valid_until
-    return at.astimezone(UTC).date() <= entry.valid_until
+    return at < end_of(entry.valid_until)
 
 
 def _instant(value: date | datetime) -> datetime:

@@ -100,9 +100,15 @@ def _by_time(session: Session, domain: str, current: Current, as_of: datetime) -
     if hit is None:
         message = f"{current.entry.id} was not known at {as_of.isoformat()}"
         raise NotFoundError(message, hint="ask for a later time, or leave as-of out")
-    if hit.version == current.entry.version:
-        return current
-    return _earlier(session, domain, current.entry, hit.version)
+    same = hit.version == current.entry.version
+    found = current if same else _earlier(session, domain, current.entry, hit.version)
+    if found.digest != hit.digest:
+        # A hand came after the time that is asked for: its text was not known then, and what was is not kept.
+        message = (
+            f"version {hit.version} of {hit.id} was known at {as_of.isoformat()}, and its file was changed by hand"
+        )
+        raise NotFoundError(message, hint="leave as-of out to read what the file says; amem fsck names it")
+    return found
 
 
 def _earlier(session: Session, domain: str, entry: Entry, number: int) -> Current:

@@ -58,7 +58,7 @@ def recall(
     left_out: list[Hit] = []
     notices = list(result.notices)
     for hit in result.hits:
-        entry = _entry(session, hit, notices)
+        entry = _entry(session, hit, as_of, notices)
         told = () if entry is None else notices_of(entry, session.runtime.clock.now())
         block = next(
             (
@@ -88,9 +88,9 @@ def recall(
     )
 
 
-def _entry(session: Session, hit: Hit, notices: list[str]) -> Entry | None:
+def _entry(session: Session, hit: Hit, as_of: datetime | None, notices: list[str]) -> Entry | None:
     try:
-        return get(session, hit.id, version=hit.version, as_of=None).entry
+        return get(session, hit.id, version=hit.version if as_of is None else None, as_of=as_of).entry
     except AmemError as exc:
         notices.append(f"{hit.id} was found and could not be served: {exc}")
         return None

@@ -63,7 +63,7 @@ def search(
         domains=tuple(sorted(readable.domains)),
         masks=masks,
         notices=tuple(notices),
-        sections=_sections(session, text, hits) if depth == "sections" else None,
+        sections=_sections(session, text, hits, as_of) if depth == "sections" else None,
     )
 
 
@@ -105,20 +105,22 @@ def _nothing_found(text: str, query: Query, domain: str | None) -> list[str]:
         found.append("try without the filter")
     if domain is not None:
         found.append("try without the domain")
+    if query.as_of is not None or query.valid_at is not None:
+        found.append("try another time, or none")
     if not found[1:]:
         found.append("try fewer or other words; if you learn the answer, write it")
     return ["; ".join(found)]
 
 
-def _sections(session: Session, text: str, hits: Sequence[Hit]) -> dict[str, str]:
+def _sections(session: Session, text: str, hits: Sequence[Hit], as_of: datetime | None) -> dict[str, str]:
     from amem_core.errors import AmemError
     from amem_core.services.passages import best_passages
     from amem_core.services.reading import get
 
-    sections = {}
+    sections: dict[str, str] = {}
     for hit in hits:
         try:
-            reading = get(session, hit.id, version=hit.version, as_of=None)
+            reading = get(session, hit.id, version=hit.version if as_of is None else None, as_of=as_of)
         except AmemError as exc:
             sections[hit.id] = f"(not served: {exc})"
             continue

@@ -27,6 +27,7 @@ _POINTED = ("workflow", "policy", "reference", "preference")
 _RESERVE_TOKENS = 120
 _RESERVE_CHARACTERS = 480
 _LONGEST_SUMMARY = 600
+_EMPTY = "Nothing is remembered here yet. Before this session ends, write a handoff."
 
 
 def t0(session: Session, *, domain: str | None, as_of: datetime | None = None, valid_at: datetime | None = None) -> T0:
@@ -50,7 +51,7 @@ def t0(session: Session, *, domain: str | None, as_of: datetime | None = None, v
     lines[:0] = [f"note: {alarm.partition(':')[0]}" for alarm in alarms_of(session.runtime, readable.domains)[:1]]
     names = tuple(sorted(readable.domains))
     if not any(groups.values()):
-        lines.append("Nothing is remembered here yet. Before this session ends, write a handoff.")
+        lines.append(f"Nothing answers for {' and '.join(masks)}." if masks else _EMPTY)
     lines.append(_footer(cut))
     text = fence({"t0": ",".join(names) or "none", "masks": ", ".join(masks)}, "\n".join(lines))
     session.served([hit.label for hits in shown.values() for hit in hits])
