@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import shutil
 import unicodedata
@@ -17,7 +18,7 @@ from test_correction import MOST_STEPS, WRONG, fact
 from amem_core import Label, Memory
 from amem_core.domain.labels import Status, Tier
 from amem_core.domain.values import normalised, value_keys
-from amem_core.errors import AmemError, ConflictError, DeniedError, InvalidError, NotFoundError
+from amem_core.errors import AmemError, ConflictError, CorruptionError, DeniedError, InvalidError, NotFoundError
 
 SECRET = "the quokka of the board said so"
 
@@ -224,6 +225,22 @@ def test_a_rejection_reads_each_file_once_however_much_is_derived(owner, monkeyp
     assert len(reads) < 5 * 21
 
 
+def test_what_is_derived_while_a_rejection_looks_around_is_due_as_well(owner, agent, monkeypatch):
+    wrong = owner.write(fact())
+    child = owner.write(fact("Child", "So the proxy forwards.", derived_from=(wrong.id,)))
+    take = agent.runtime.log.writer
+    late = []
+
+    def writer(domain, **options):
+        monkeypatch.undo()
+        late.append(owner.write(fact("Late", "So the firewall opens.", derived_from=(wrong.id,))).id)
+        owner.write(fact("Child", "It does not follow after all.", id=child.id))
+        return take(domain, **options)
+
+    monkeypatch.setattr(agent.runtime.log, "writer", writer)
+    assert agent.reject(wrong.id, reason="no").flagged == tuple(late)
+
+
 def test_a_task_whose_text_was_rejected_says_so_to_whoever_claims_it(owner):
     task = owner.create_task(domain="notes", title="Move it", summary="Move the box behind the other proxy.").task
     owner.reject(task.id, reason="there is no other proxy")
@@ -386,6 +403,34 @@ def test_an_entry_that_was_lifted_and_changed_leaves_no_marks_of_what_was_never_
     owner.reindex(domain="notes")
     assert sorted(os.listdir(marks)) == before
     assert owner.fsck(domain="notes").findings == ()
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {},
+        {"label": "zzz", "cause": "rejected"},
+        {"label": ["internal"], "cause": "rejected"},
+        {"label": "internal", "cause": "whim"},
+    ],
+)
+def test_a_tombstone_that_a_hand_broke_refuses_its_value_until_it_is_made_again(owner, agent, root, item):
+    wrong = owner.write(fact())
+    owner.reject(wrong.id, reason="no")
+    marks = os.path.join(root, "record", "notes", ".tombstones")
+    for name in os.listdir(marks):
+        rest = {"id": wrong.id, "reason": "no", "by": "owner", "when": "", "lifted": None, **item}
+        mark = {"format": "durable-memory/tombstone/0", "value": name.partition(".")[0], "items": [rest]}
+        with open(os.path.join(marks, name), "w", encoding="utf-8") as file:
+            json.dump(mark, file)
+    for session in (owner, agent):
+        with pytest.raises(CorruptionError, match="tombstone") as refused:
+            session.write(fact("Where it listens"))
+        assert "amem fsck --repair" in refused.value.hint
+    assert owner.write(fact("Other", "Nothing of it.")).changed
+    owner.fsck(domain="notes", repair=True)
+    with pytest.raises(ConflictError):
+        owner.write(fact("Where it listens"))
 
 
 # -- crashes ------------------------------------------------------------------------------------------

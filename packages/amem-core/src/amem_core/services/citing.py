@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from amem_core.errors import FormatError, NotFoundError
@@ -30,30 +31,6 @@ def citing(runtime: Runtime, domain: str, id: str) -> Iterator[Current]:
             yield current
 
 
-def derived(runtime: Runtime, domains: Sequence[str], id: str) -> dict[str, list[Current]]:
-    """Return, by domain, what is derived from ``id``, and what is derived from that, and so on; nearest first.
-
-    Reads every file of these domains' record once, parses those that may be derived from something,
-    and holds ids of them alone until it knows which.
-    """
-    places: dict[str, str] = {}
-    children: dict[str, list[str]] = {}
-    for domain in domains:
-        for current in _holding(runtime, domain, _DERIVED):
-            places[current.entry.id] = domain
-            for origin in current.entry.derived_from:
-                children.setdefault(origin, []).append(current.entry.id)
-    found: dict[str, list[Current]] = {}
-    waiting, seen = [id], {id}
-    for origin in waiting:
-        for child in children.get(origin, ()):
-            if child not in seen:
-                seen.add(child)
-                waiting.append(child)
-                found.setdefault(places[child], []).append(committing.load(runtime, places[child], child))
-    return found
-
-
 def flagged_changes(currents: list[Current], now: datetime) -> list[Change]:
     """Return new versions that are due for review today; an entry that is due already stays as it is."""
     today = now.date()
@@ -62,6 +39,54 @@ def flagged_changes(currents: list[Current], now: datetime) -> list[Change]:
         for current in currents
         if current.entry.review_by is None or current.entry.review_by > today
     ]
+
+
+class Derivations:
+    """What is derived from what in some domains, by ids alone.
+
+    Made of every file of these domains' record, each read once and parsed where it may be derived from
+    something. That takes a while, and wants no writer: ``follow`` adds what was written meanwhile.
+    """
+
+    def __init__(self, runtime: Runtime, domains: Sequence[str]) -> None:
+        self._runtime = runtime
+        self._heads = {domain: runtime.log.head(domain) for domain in domains}
+        self._places: dict[str, str] = {}
+        self._children: dict[str, list[str]] = {}
+        for domain in domains:
+            for current in _holding(runtime, domain, _DERIVED):
+                self._add(domain, current.entry)
+
+    def follow(self, domain: str) -> None:
+        """Take in what the log of a domain tells of entries that were written since."""
+        subjects = {
+            event.subject
+            for event in self._runtime.log.read(domain, after=self._heads[domain])
+            if event.kind.startswith("entry.")
+        }
+        for id in sorted(subjects):
+            with suppress(FormatError, NotFoundError):
+                self._add(domain, committing.load(self._runtime, domain, id).entry)
+
+    def of(self, id: str) -> dict[str, list[Current]]:
+        """Return, by domain, what is derived from ``id``, and what is derived from that, and so on; nearest first."""
+        found: dict[str, list[Current]] = {}
+        waiting, seen = [id], {id}
+        for origin in waiting:
+            for child in self._children.get(origin, ()):
+                if child in seen:
+                    continue
+                current = committing.load(self._runtime, self._places[child], child)
+                if origin in current.entry.derived_from:
+                    seen.add(child)
+                    waiting.append(child)
+                    found.setdefault(self._places[child], []).append(current)
+        return found
+
+    def _add(self, domain: str, entry: Entry) -> None:
+        self._places[entry.id] = domain
+        for origin in entry.derived_from:
+            self._children.setdefault(origin, []).append(entry.id)
 
 
 def _holding(runtime: Runtime, domain: str, wanted: bytes) -> Iterator[Current]:

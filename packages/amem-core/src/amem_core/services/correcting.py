@@ -40,6 +40,7 @@ def reject(session: Session, id: str, *, reason: str) -> Rejected:
     domain, seen = locate(session, id)
     session.decide("reject", _facts(seen.entry))
     runtime = session.runtime
+    derivations = citing.Derivations(runtime, sorted({domain, *session.readable.domains}))
     with runtime.log.writer(domain) as writer:
         committing.settle(runtime, domain, writer)
         current = committing.load(runtime, domain, seen.entry.id)
@@ -52,7 +53,8 @@ def reject(session: Session, id: str, *, reason: str) -> Rejected:
         # What was superseded stays so: its chain leads on. Everything else is served no more.
         status = Status.superseded if current.entry.status is Status.superseded else Status.demoted
         entry = committing.next_version(current, now, status=status, rejected=(*current.entry.rejected, item))
-        derived = citing.derived(runtime, sorted({domain, *session.readable.domains}), entry.id)
+        derivations.follow(domain)
+        derived = derivations.of(entry.id)
         lower = {current.entry.id for current in derived.get(domain, ())}
         alike = [other for other in _alike(session, entry) if other.entry.id not in lower]
         flags = citing.flagged_changes([*derived.pop(domain, ()), *alike], now)

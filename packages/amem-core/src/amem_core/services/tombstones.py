@@ -106,8 +106,11 @@ def parsed(domain: str, key: str, data: bytes) -> dict[str, Any]:
 def _fault(key: str, mark: Mapping[str, Any]) -> str:
     if mark["format"] != FORMAT or mark["value"] != key:
         return f"it has the format {mark['format']!r} and is of {mark['value']!r}"
-    if any(_ITEM - item.keys() for item in mark["items"]):
-        return f"an item lacks one of {', '.join(sorted(_ITEM))}"
+    for item in mark["items"]:
+        if _ITEM - item.keys():
+            return f"an item lacks one of {', '.join(sorted(_ITEM))}"
+        if item["label"] not in Label.__members__ or item["cause"] not in ("rejected", "erased"):
+            return f"an item is {item['label']!r} or {item['cause']!r}"
     return ""
 
 
