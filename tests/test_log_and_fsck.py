@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
+from crashing import killed_at
 from driving import amem
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,7 +24,7 @@ from pages import blocks
 from amem_core import Draft, Memory
 from amem_core.domain.entries import Document
 from amem_core.domain.events import NewEvent
-from amem_core.errors import CorruptionError, UnavailableError
+from amem_core.errors import ConflictError, CorruptionError, UnavailableError
 from amem_core.ports.store import NewVersion
 from amem_core.services.spooling import Spool
 
@@ -592,6 +594,38 @@ def test_a_link_that_is_kept_one_way_is_returned_by_a_version_with_the_text_as_i
     assert owner.get(old).head == new
     assert owner.get(old).entry.summary == "it was so"
     assert [hit.id for hit in owner.search("so").hits] == [new]
+
+
+def test_a_repair_may_be_killed_at_any_step_and_the_next_one_finishes_it(tmp_path):
+    root = str(tmp_path / "root")
+    Memory.init(root, domain="notes")
+    with Memory.open(root) as memory, memory.session(author="owner") as session:
+        old, new = session.write(fact("Old", "it was so")).id, session.write(fact("New", "it is so")).id
+        wrong = session.write(fact("Wrong", "everything needs two approvals")).id
+        session.reject(wrong, reason="one is enough")
+    edit(file_of(root, new), (r"status: active", f"status: active\nsupersedes: [{old}]"))
+    shutil.rmtree(os.path.join(root, "record", "notes", ".tombstones"))
+    write(log_of(root), read(log_of(root)) + b'{"torn')
+
+    def act(root):
+        with Memory.open(root) as memory, memory.session(author="owner") as session:
+            return session.fsck(repair=True).state
+
+    for number in itertools.count(1):
+        assert number < 300
+        copy = str(tmp_path / f"copy-{number}")
+        shutil.copytree(root, copy)
+        outcome = killed_at(number, lambda copy=copy: act(copy), after=False)
+        with Memory.open(copy) as memory, memory.session(author="owner") as session:
+            done = session.fsck(repair=True)
+            assert (done.state, done.findings) == ("ok", ())
+            assert (session.get(old).head, session.get(new).entry.version) == (new, 2)
+            with pytest.raises(ConflictError, match="one is enough"):
+                session.write(fact("Wrong", "everything needs two approvals"))
+            assert session.fsck(repair=True).repaired == ()
+        shutil.rmtree(copy)
+        if outcome.killed_at is None:
+            break
 
 
 def test_the_command_line_gives_three_for_an_alarm_and_nought_for_a_warning(root, owner):

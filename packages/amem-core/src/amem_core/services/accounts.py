@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from amem_core.domain.labels import Label
 from amem_core.domain.names import check_entry_id
 from amem_core.domain.results import LogBreak
 from amem_core.domain.task_events import PREFIX
@@ -99,6 +100,12 @@ class Account:
     def highest(self) -> int:
         """The highest number of a version, 0 for none."""
         return max(self._versions, default=0)
+
+    @property
+    def label(self) -> Label | None:
+        """The label that the entry has by the log, None when the log tells of none."""
+        stated = [event.label for event in self.named if event.label is not None]
+        return Label.parse(stated[-1]) if stated else None
 
     def learned(self, digest: str) -> datetime | None:
         """Return since when bytes of this digest are known, None for bytes that the log does not know."""

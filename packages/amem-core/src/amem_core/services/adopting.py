@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from amem_core.domain.events import NewEvent
-from amem_core.domain.labels import Label, Status
+from amem_core.domain.labels import Status
 from amem_core.domain.results import Adopted, Broken
 from amem_core.errors import InvalidError, NotFoundError
 from amem_core.ports.store import Unreadable
@@ -88,7 +88,7 @@ def standing_in(survey: Survey, subject: Subject) -> Entry | None:
         _check(survey, entry)
     except _RefusedError:
         return None
-    return without_claims(entry, _label_of(subject))[0]
+    return without_claims(entry, subject.account.label)[0]
 
 
 def relabel_tasks(runtime: Runtime, domain: str, writer: LogWriter, adopted: list[Adopted]) -> None:
@@ -162,7 +162,7 @@ def _version_of(survey: Survey, subject: Subject, entry: Entry) -> tuple[Adopted
     from amem_core.format.entry import render
 
     account = subject.account
-    taken, notices = without_claims(entry, _label_of(subject))
+    taken, notices = without_claims(entry, subject.account.label)
     if subject.verdict is Verdict.made and taken == entry and _stands(survey, entry):
         return Adopted(id=entry.id, version=entry.version, stated=entry.version), None
     kept = survey.runtime.store.earlier_versions(survey.domain, entry.id)
@@ -173,12 +173,6 @@ def _version_of(survey: Survey, subject: Subject, entry: Entry) -> tuple[Adopted
     render(taken)
     adopted = Adopted(id=entry.id, version=version, stated=entry.version, notices=notices)
     return adopted, Change(taken, ADOPTED, subject.digest)
-
-
-def _label_of(subject: Subject) -> Label | None:
-    """Return the label that an entry had by the log, None when the log tells of none."""
-    labels = [named.label for named in subject.account.named if named.label is not None]
-    return Label.parse(labels[-1]) if labels else None
 
 
 def _stands(survey: Survey, entry: Entry) -> bool:

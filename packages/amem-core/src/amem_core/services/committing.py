@@ -120,6 +120,7 @@ def commit(
 
     # An import has asked for all that it brings before it wrote the first of it.
     refuse_rejected(runtime, domain, [change.entry for change in changes if change.kind == WRITTEN], teller=teller)
+    _check_numbers(runtime, domain, changes)
     now = runtime.clock.now()
     versions = []
     events = []
@@ -154,6 +155,21 @@ def commit(
     except UnavailableError as exc:
         notices.append(f"written, but not in the index yet: {exc}; do not write it again, run amem reindex")
     return [version.digest for version in versions], notices
+
+
+def _check_numbers(runtime: Runtime, domain: str, changes: Sequence[Change]) -> None:
+    """Refuse, before anything is logged, a version that stands in the history of an entry whose file was set back.
+
+    Raises:
+        ConflictError: the message says which.
+    """
+    for change in changes:
+        entry = change.entry
+        kept = runtime.store.earlier_versions(domain, entry.id) if change.replaces is not None else []
+        if kept and kept[-1] >= entry.version:
+            message = f"the file of {entry.id} was set back by hand behind version {kept[-1]}, which is in its history"
+            hint = f"to keep its text, write 'version: {kept[-1] + 1}' into the file and run amem reindex"
+            raise ConflictError(message, hint=f"{hint}; else restore it from a newer copy")
 
 
 def _project(runtime: Runtime, domain: str, documents: Sequence[Document]) -> None:

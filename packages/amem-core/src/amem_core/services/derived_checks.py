@@ -11,7 +11,7 @@ from amem_core.domain.task_events import apply_event, seen_at
 from amem_core.errors import AmemError, CorruptionError, NotFoundError, UnavailableError
 from amem_core.ports.index import Kept
 from amem_core.services.accounts import named_by
-from amem_core.services.surveying import Verdict
+from amem_core.services.surveying import Verdict, shown_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -124,7 +124,7 @@ class IndexBeside:
             return "the index holds it, and there is no such file" if held else None
         if subject.verdict not in _SERVED or subject.entry is None:
             return None
-        newest = subject.entry.classification
+        newest = shown_label(subject, subject.entry)
         wanted = [
             Kept(
                 document.entry.id,

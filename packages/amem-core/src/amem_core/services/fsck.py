@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from amem_core.services.surveying import Subject
     from amem_core.session import Session
 
+_MOST_REPAIRS = 3
+
 
 def fsck(session: Session, *, domain: str | None, repair: bool, progress: Callable[[str, int], None] | None) -> Fsck:
     """Check one domain or all, and repair what can be completed or rebuilt; see ``Session.fsck``."""
@@ -33,13 +35,15 @@ def fsck(session: Session, *, domain: str | None, repair: bool, progress: Callab
     for name in names:
         session.decide("reindex", {"domain": name})
         surveyed, found = check(session.runtime, name, progress)
-        if repair and found:
+        # What is completed may show what is to be rebuilt.
+        for _ in range(_MOST_REPAIRS if repair else 0):
             from amem_core.services.mending import mend
 
             done = mend(session, name, found, progress)
+            if not done:
+                break
             repaired += done
-            if done:
-                surveyed, found = check(session.runtime, name, progress)
+            surveyed, found = check(session.runtime, name, progress)
         domains.append(surveyed)
         findings += found
     return Fsck(state=worst(findings), domains=tuple(domains), findings=tuple(findings), repaired=tuple(repaired))

@@ -54,7 +54,10 @@ def as_known(runtime: Runtime, domain: str, current: Current) -> Current:
     hit = runtime.index.find(entry.id)
     known = hit if hit is not None and hit.domain == domain else None
     if known is not None and (known.digest, known.tier) == (current.digest, entry.trust_tier):
-        return current
+        if known.label <= entry.classification:
+            return current
+        # An old text that was put back: the label that it has had since is the one that counts.
+        return replace(current, entry=replace(entry, classification=known.label))
     if entry.status is Status.erased or _is_logged_since(runtime, domain, current):
         return current
     taken, _ = without_claims(entry, None if known is None else known.label)

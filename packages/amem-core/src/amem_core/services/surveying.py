@@ -159,7 +159,7 @@ class Survey:
                 continue
             # A hand may have set back the number in a file; what counts is the one that it is kept under.
             yield Document(replace(kept, version=version.number), version.digest, learned)
-        yield Document(entry, subject.digest, since)
+        yield Document(replace(entry, classification=shown_label(subject, entry)), subject.digest, since)
 
     def parse(self, id: str, data: bytes, time: datetime) -> Entry:
         """Return the entry that the bytes hold; ``time`` stands in for what a file made by hand does not say.
@@ -262,6 +262,12 @@ class Survey:
             decision = self.runtime.policy.decide("write", {"session": facts, "resource": resource})
             self._label = Label.parse(decision.obligations.get("label", "restricted"))
         return self._label
+
+
+def shown_label(subject: Subject, entry: Entry) -> Label:
+    """Return the label under which an entry is served: an old text that was put back has the one that it had since."""
+    logged = subject.account.label
+    return entry.classification if logged is None else max(entry.classification, logged)
 
 
 def _seen(subject: Subject) -> tuple[Verdict, str, int]:
