@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from datetime import UTC, date, datetime
 
 import pytest
 from crashing import killed_at
@@ -190,14 +191,19 @@ def test_a_rejection_outlives_the_index_and_the_tombstones_files(owner, root):
         owner.write(fact())
 
 
-def test_a_superseded_entry_that_is_rejected_stays_superseded(owner):
-    first = owner.write(fact())
-    second = owner.write(fact("Port", "It listens on 9090.", supersedes=(first.id,)))
+def test_a_superseded_entry_that_is_rejected_answers_for_no_time_and_its_chain_leads_on(owner):
+    then = datetime(2025, 3, 1, tzinfo=UTC)
+    first = owner.write(fact(valid_from=date(2025, 1, 1)))
+    second = owner.write(fact("Port", "It listens on 9090.", valid_from=date(2025, 6, 1), supersedes=(first.id,)))
+    assert [hit.id for hit in owner.search("listens", valid_at=then).hits] == [first.id]
     owner.reject(first.id, reason="never was")
-    assert owner.get(first.id).entry.status is Status.superseded
+    assert owner.search("listens", valid_at=then).hits == ()
     assert owner.get(first.id).head == second.id
+    assert f"{first.id} is demoted and superseded by {second.id}" in owner.get(first.id).notices
     with pytest.raises(ConflictError):
         owner.write(fact())
+    assert owner.lift(first.id, reason="it was").status is Status.superseded
+    assert [hit.id for hit in owner.search("listens", valid_at=then).hits] == [first.id]
 
 
 @settings(max_examples=60, deadline=None)

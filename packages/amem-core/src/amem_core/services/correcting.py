@@ -50,9 +50,9 @@ def reject(session: Session, id: str, *, reason: str) -> Rejected:
         _check_rejectable(current.entry)
         now = runtime.clock.now()
         item = _item(now, session.author, reason=reason, status=str(current.entry.status))
-        # What was superseded stays so: its chain leads on. Everything else is served no more.
-        status = Status.superseded if current.entry.status is Status.superseded else Status.demoted
-        entry = committing.next_version(current, now, status=status, rejected=(*current.entry.rejected, item))
+        # What was superseded is demoted too, or a question about the time when it held would be answered with it. Its
+        # chain leads on.
+        entry = committing.next_version(current, now, status=Status.demoted, rejected=(*current.entry.rejected, item))
         derivations.follow(domain)
         derived = derivations.of(entry.id)
         lower = {current.entry.id for current in derived.get(domain, ())}

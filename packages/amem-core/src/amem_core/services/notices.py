@@ -20,7 +20,8 @@ def notices_of(entry: Entry | Hit, now: datetime, *, head: Entry | None = None) 
     """
     found = []
     if entry.status is not Status.active:
-        successor = f" by {entry.superseded_by}" if entry.superseded_by else ""
+        superseded = "" if entry.status is Status.superseded else " and superseded"
+        successor = f"{superseded} by {entry.superseded_by}" if entry.superseded_by else ""
         found.append(f"{entry.id} is {entry.status}{successor}{_end(entry, head)}")
     if entry.review_by is not None and entry.review_by <= now.date():
         found.append(f"{entry.id} was to be reviewed by {entry.review_by.isoformat()}: check it before you rely on it")
