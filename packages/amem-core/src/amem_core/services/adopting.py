@@ -36,17 +36,17 @@ _BY_HAND = frozenset({Verdict.made, Verdict.edited})
 class Taken:
     """What became of the files that were made or changed by hand."""
 
-    adopted: list[Adopted] = field(default_factory=list)
-    refused: list[Broken] = field(default_factory=list)
+    adopted: list[Adopted] = field(default_factory=list[Adopted])
+    refused: list[Broken] = field(default_factory=list[Broken])
 
 
 @dataclass
 class _Group:
     """Versions and events that are about to be written together."""
 
-    changes: list[Change] = field(default_factory=list)
-    events: list[NewEvent] = field(default_factory=list)
-    adopted: list[Adopted] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list[Change])
+    events: list[NewEvent] = field(default_factory=list[NewEvent])
+    adopted: list[Adopted] = field(default_factory=list[Adopted])
 
 
 def adopt(runtime: Runtime, told: Told, writer: LogWriter) -> Taken:

@@ -122,8 +122,8 @@ def commit(
     refuse_rejected(runtime, domain, [change.entry for change in changes if change.kind == WRITTEN], teller=teller)
     _check_numbers(runtime, domain, changes)
     now = runtime.clock.now()
-    versions = []
-    events = []
+    versions: list[NewVersion] = []
+    events: list[NewEvent] = []
     for change in changes:
         data = render(change.entry, checked=change.checked)
         version = NewVersion(change.entry.id, change.entry.version, data, digest(data), change.replaces)

@@ -24,7 +24,7 @@ def without_claims(entry: Entry, label: Label | None) -> tuple[Entry, tuple[str,
     """Return an entry as a hand may have made it, and what of it was not taken; ``label`` is the one that it had."""
     from amem_core.services.tombstones import rejection
 
-    notices = []
+    notices: list[str] = []
     status = entry.status
     if entry.trust_tier is not Tier.raw or entry.verified:
         notices.append(f"it said {entry.trust_tier}; a hand on a file verifies nothing, so it is raw")

@@ -29,7 +29,7 @@ def verify_log(
 ) -> list[LogVerified]:
     """Check the log of one domain or of all; see ``Session.verify_log``."""
     names = [held(session, domain)] if domain is not None else sorted(session.readable.domains)
-    answers = []
+    answers: list[LogVerified] = []
     for name in names:
         session.decide("reindex", {"domain": name})
         answers.append(_verified(session.runtime, name, progress))

@@ -241,7 +241,7 @@ def _items_of(runtime: Runtime, domain: str, keys: tuple[str, ...], id: str) -> 
     marks = runtime.store.marks_of(domain, tombstones.KIND, keys)
     for key in keys:
         try:
-            items = tombstones.parsed(domain, key, marks[key])["items"] if key in marks else []
+            items: list[dict[str, Any]] = tombstones.parsed(domain, key, marks[key])["items"] if key in marks else []
         except CorruptionError:
             items = []
         yield next((item for item in items if item["id"] == id), None)

@@ -35,10 +35,10 @@ class _Walked:
 
     entries: int = 0
     versions: int = 0
-    displaced: list[Displaced] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    broken: list[Broken] = field(default_factory=list)
-    refused: list[Broken] = field(default_factory=list)
+    displaced: list[Displaced] = field(default_factory=list[Displaced])
+    missing: list[str] = field(default_factory=list[str])
+    broken: list[Broken] = field(default_factory=list[Broken])
+    refused: list[Broken] = field(default_factory=list[Broken])
 
 
 def materialize(
@@ -46,7 +46,7 @@ def materialize(
 ) -> list[Materialized]:
     """Rebuild one domain or all; see ``Session.materialize``."""
     names = [held(session, domain)] if domain is not None else sorted(session.readable.domains)
-    answers = []
+    answers: list[Materialized] = []
     for name in names:
         session.decide("reindex", {"domain": name})
         with session.runtime.log.writer(name) as writer:
