@@ -183,6 +183,27 @@ def test_a_disk_that_is_full_is_an_error_and_what_was_there_stays(index: SqliteI
     assert index.watermark("main") == 5
 
 
+def test_an_interrupt_right_behind_the_begin_of_a_write_leaves_no_transaction_for_others_to_wait_for(
+    index: SqliteIndex, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(sqlite3.Connection):
+        def execute(self, sql: str, *values: object) -> sqlite3.Cursor:
+            cursor = super().execute(sql, *values)
+            if sql == "BEGIN IMMEDIATE":
+                raise KeyboardInterrupt
+            return cursor
+
+    index.apply("main", [doc(1)], through=1)
+    connect = sqlite3.connect
+    other = open_index(str(file.parent.parent), IMPATIENT)
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite3, "connect", lambda *args, **rest: connect(*args, factory=Interrupted, **rest))
+        with pytest.raises(KeyboardInterrupt):
+            other.apply("main", [doc(2)], through=2)
+    index.apply("main", [doc(2)], through=2)
+    assert index.watermark("main") == 2
+
+
 def test_a_writer_that_holds_on_is_an_error_after_the_wait(index: SqliteIndex, file: Path) -> None:
     index.apply("main", [doc(1)], through=5)
     with open(f"{file}.lock", "wb") as lock:

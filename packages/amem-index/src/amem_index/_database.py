@@ -97,8 +97,8 @@ class Database:
     def reading(self) -> Generator[sqlite3.Connection]:
         """Give this thread's connection inside one read transaction, so that all its statements see one state."""
         with self.connection() as connection:
-            connection.execute("BEGIN")
             try:
+                connection.execute("BEGIN")
                 yield connection
             finally:
                 if connection.in_transaction:
@@ -108,8 +108,9 @@ class Database:
     def writing(self) -> Generator[sqlite3.Connection]:
         """Give this thread's connection inside one write transaction, committed when the block ends well."""
         with self.connection() as connection, self.locked():
-            connection.execute("BEGIN IMMEDIATE")
+            # Inside, so that whatever interrupts it right behind leaves no transaction open, which all others would wait for.
             try:
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
             finally:
