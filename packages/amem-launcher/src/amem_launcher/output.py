@@ -46,7 +46,10 @@ def _send(stream: IO[str], text: str) -> None:
             stream.write(data.decode())
         else:
             stream.flush()
-            binary.write(data)
+            rest = memoryview(data)
+            # Where Python's output is unbuffered, a write to a pipe may take a part only.
+            while rest:
+                rest = rest[binary.write(rest) :]
         stream.flush()
     except BrokenPipeError as error:
         _silence(stream)
