@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -534,3 +535,25 @@ def test_two_processes_that_write_at_once_lose_nothing(root):
         titles = {hit.title for hit in session.search("heron", limit=100).hits}
         assert titles == {f"{name} {number}" for name in ("one", "two") for number in range(40)}
         assert all(check.state == "ok" for check in memory.doctor())
+
+
+def test_a_root_whose_grants_cannot_be_looked_at_is_not_said_to_be_none(root, monkeypatch):
+    real = os.stat
+
+    def failing(path, *rest, **named):
+        if str(path).endswith("grants.toml"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(path, *rest, **named)
+
+    monkeypatch.setattr(os, "stat", failing)
+    with pytest.raises(UnavailableError, match="cannot be read"):
+        Memory.open(root)
+
+
+def test_a_recall_that_could_read_nothing_of_what_it_found_is_no_empty_answer(owner, root):
+    id = owner.write(Draft(domain="notes", type="fact", title="Port", summary="staging listens", body="8080")).id
+    path = os.path.join(root, "record", "notes", f"{id}.md")
+    os.rename(path, f"{path}.away")
+    os.mkdir(path)
+    with pytest.raises(UnavailableError):
+        owner.recall("staging listens")

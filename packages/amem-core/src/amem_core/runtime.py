@@ -63,12 +63,18 @@ class Runtime:
 
         Raises:
             NotFoundError: ``root`` has no ``grants.toml``.
+            UnavailableError: whether it has one cannot be told.
             ConfigError: ``amem.toml`` is wrong.
         """
         root = os.path.abspath(root)
-        if not os.path.exists(os.path.join(root, GRANTS)):
+        try:
+            os.stat(os.path.join(root, GRANTS))
+        except (FileNotFoundError, NotADirectoryError) as exc:
             message = f"{root} is no amem root: it has no {GRANTS}"
-            raise NotFoundError(message, hint=f"amem --root {root} init --domain NAME")
+            raise NotFoundError(message, hint=f"amem --root {root} init --domain NAME") from exc
+        except OSError as exc:
+            message = f"{os.path.join(root, GRANTS)} cannot be read: {exc.strerror}"
+            raise UnavailableError(message, hint="give this user permission to read it, or mend the disk") from exc
         return cls(root, load_config(root), clock or SystemClock(), ids or SystemIds(), environ)
 
     @property

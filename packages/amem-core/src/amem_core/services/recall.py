@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amem_core.domain.results import Pack
-from amem_core.errors import AmemError, InvalidError
+from amem_core.errors import AmemError, InvalidError, UnavailableError
 from amem_core.services.fencing import fence_entry
 from amem_core.services.notices import notices_of
 from amem_core.services.passages import best_passages
@@ -56,9 +56,10 @@ def recall(
     blocks: list[str] = []
     taken: list[Hit] = []
     left_out: list[Hit] = []
+    unavailable: list[UnavailableError] = []
     notices = list(result.notices)
     for hit in result.hits:
-        entry = _entry(session, hit, as_of, notices)
+        entry = _entry(session, hit, as_of, notices, unavailable)
         told = () if entry is None else notices_of(entry, session.runtime.clock.now())
         block = next(
             (
@@ -73,6 +74,9 @@ def recall(
             continue
         blocks.append(block)
         taken.append(hit)
+    if unavailable and not blocks:
+        # Nothing that was found could be read: that is no answer, and no empty one.
+        raise unavailable[0]
     if left_out:
         notices.append(f"{len(left_out)} more were found and did not fit: get them by id, or ask with a larger budget")
     text = _JOIN.join(blocks)
@@ -88,10 +92,14 @@ def recall(
     )
 
 
-def _entry(session: Session, hit: Hit, as_of: datetime | None, notices: list[str]) -> Entry | None:
+def _entry(
+    session: Session, hit: Hit, as_of: datetime | None, notices: list[str], unavailable: list[UnavailableError]
+) -> Entry | None:
     try:
         return get(session, hit.id, version=hit.version if as_of is None else None, as_of=as_of).entry
     except AmemError as exc:
+        if isinstance(exc, UnavailableError):
+            unavailable.append(exc)
         notices.append(f"{hit.id} was found and could not be served: {exc}")
         return None
 
