@@ -171,6 +171,12 @@ def _services_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "amem" / "services"
 
 
+@nox.session(venv_backend="none", requires=["env"])
+def faults(session: nox.Session) -> None:
+    """Stop and fail every step of every write, and print what came of it (`-- --quick` tries a share)."""
+    _run(session, "env", "amem-conformance", "faults", *session.posargs)
+
+
 @nox.session(venv_backend="none", requires=["runtime"])
 def demo(session: nox.Session) -> None:
     """Turn a directory of notes into a memory and show what an agent gets (default: `docs`)."""

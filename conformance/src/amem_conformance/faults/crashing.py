@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from amem_conformance.faults import stopping
 from amem_conformance.faults.children import Child, Tell, finished
@@ -16,31 +16,36 @@ from amem_conformance.faults.stopping import Counting, Crash, Stopping, When
 
 KILL: Final = "kill -9"
 CRASH: Final = "exception"
-_FEWER: Final = 3
 _REBUILDS: Final = 4
 
+Point = TypeVar("Point")
 Heard = Callable[[int, int], None]
 """Told how many points are done, and how many there are."""
 
 
-def crashed(ground: Ground, action: Action, fault: str, *, quick: bool = False, heard: Heard) -> Row:
-    """Try every point of ``action`` on a fresh place each, and return what came of them.
+def crashed(ground: Ground, action: Action, fault: str, *, most: int | None = None, heard: Heard) -> Row:
+    """Try the points of ``action`` on a fresh place each, and return what came of them.
 
-    ``quick`` leaves out what is after a step and before the next one, which is the same to the disk,
-    two of three points of the exceptions, and most of the rebuilds that a judgement ends with.
+    With ``most`` it is no more than so many of them, spread evenly, without those that are after a step
+    and before the next one, which is the same to the disk, and with fewer rebuilds in their judgement.
     """
     install()
     row = Row("crash", action.name, fault)
     points = list(_points([step for step in all_steps(ground, action) if step.changes]))
-    if quick:
-        points = [point for point in points[:-1] if point[1] != "after"][:: 1 if fault == KILL else _FEWER] + points[
-            -1:
-        ]
-    for done, (number, when) in enumerate(points):
+    if most is not None:
+        points = spread([point for point in points[:-1] if point[1] != "after"] + points[-1:], most)
+    for done, point in enumerate(points):
         heard(done, len(points))
-        _try(ground, action, (number, when), row, rebuild=not quick or done % _REBUILDS == 0)
+        _try(ground, action, point, row, rebuild=most is None or done % _REBUILDS == 0)
     heard(len(points), len(points))
     return row
+
+
+def spread(points: Sequence[Point], most: int | None) -> list[Point]:
+    """Return ``most`` of the points, spread evenly and with the last among them; all of them for None."""
+    if most is None or len(points) <= most:
+        return list(points)
+    return [points[number * (len(points) - 1) // (most - 1)] for number in range(most)]
 
 
 def all_steps(ground: Ground, action: Action) -> list[Step]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from amem_conformance.faults.children import Tell, finished
-from amem_conformance.faults.crashing import Heard, all_steps, last
+from amem_conformance.faults.crashing import Heard, all_steps, last, spread
 from amem_conformance.faults.ground import DOMAIN, Ground, Place, opened
 from amem_conformance.faults.judging import HALF, LOST, Action, described, judge
 from amem_conformance.faults.rows import Row
@@ -19,12 +19,12 @@ LASTING: Final = "until mended"
 _UNREAD: Final = "cannot be read"
 
 
-def failed(ground: Ground, action: Action, kind: str, *, stride: int = 1, heard: Heard) -> Row:
-    """Let every ``stride``-th point of ``action`` fail with ``kind``, and return what came of them."""
+def failed(ground: Ground, action: Action, kind: str, *, most: int | None = None, heard: Heard) -> Row:
+    """Let the points of ``action``, or ``most`` of them, fail with ``kind``, and return what came of them."""
     install()
     row = Row("error", action.name, kind)
     steps = [step for step in all_steps(ground, action) if befalls(kind, step)]
-    points = [(number, lasting) for number in range(1, len(steps) + 1) for lasting in (False, True)][::stride]
+    points = spread([(number, lasting) for number in range(1, len(steps) + 1) for lasting in (False, True)], most)
     for done, (number, lasting) in enumerate(points):
         heard(done, len(points))
         _try(ground, action, kind, number, row, lasting=lasting)

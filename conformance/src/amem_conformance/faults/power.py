@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from amem_conformance.faults.children import Tell, finished
-from amem_conformance.faults.crashing import Heard
+from amem_conformance.faults.crashing import Heard, spread
 from amem_conformance.faults.disks import Disk
 from amem_conformance.faults.ground import Ground, Place, opened
 from amem_conformance.faults.judging import HALF, LOST, Action, judge
@@ -30,14 +30,13 @@ Image = dict[str, bytes | None]
 class _Filming:
     """Follows every step on a model of the disk, and takes pictures of what may be left after each."""
 
-    def __init__(self, root: str, stride: int) -> None:
+    def __init__(self, root: str) -> None:
         self.told = False
         self.pictures: list[tuple[str, bool, Image]] = []
         self._disk = Disk.of(root)
         self._root = root
         self._before = _databases(root)
         self._seen: set[tuple[str, bool]] = set()
-        self._stride = stride
         self._count = 0
 
     def before(self, step: Step) -> None:
@@ -49,8 +48,7 @@ class _Filming:
             return
         self._disk.done(step)
         self._count += 1
-        if self._count % self._stride == 0:
-            self.shoot(f"after step {self._count}, {step}")
+        self.shoot(f"after step {self._count}, {step}")
 
     def shoot(self, when: str) -> None:
         """Take the pictures that have not been taken."""
@@ -72,12 +70,12 @@ def _digest(image: Image) -> str:
     return told.hexdigest()
 
 
-def failed_power(ground: Ground, action: Action, *, stride: int = 1, heard: Heard) -> Row:
-    """Judge every image that the power's failing at a step of ``action`` may leave."""
+def failed_power(ground: Ground, action: Action, *, most: int | None = None, heard: Heard) -> Row:
+    """Judge every image that the power's failing at a step of ``action`` may leave, or ``most`` of them."""
     install()
     row = Row("power", action.name, POWER)
     place = ground.place()
-    child = finished(partial(_film, place, action, stride))
+    child = finished(partial(_film, place, action, most))
     if child.failure is not None:
         message = f"{action.name} does not succeed where nothing fails: {child.failure}"
         raise AssertionError(message)
@@ -95,15 +93,15 @@ def failed_power(ground: Ground, action: Action, *, stride: int = 1, heard: Hear
     return row
 
 
-def _film(place: Place, action: Action, stride: int, tell: Tell) -> None:
+def _film(place: Place, action: Action, most: int | None, tell: Tell) -> None:
     action.prepare(place)
-    filming = _Filming(place.root, stride)
+    filming = _Filming(place.root)
     with watching(filming, place.directory), opened(place) as memory, memory.session(author="owner") as session:
         promised = action.act(session, place)
         filming.told = True
         filming.shoot("when it was acknowledged")
     tell({"promised": promised})
-    for number, (name, told, image) in enumerate(filming.pictures):
+    for number, (name, told, image) in enumerate(spread(filming.pictures, most)):
         directory = f"image-{number}"
         _develop(image, os.path.join(place.directory, directory))
         tell({"image": directory, "name": name, "told": told})

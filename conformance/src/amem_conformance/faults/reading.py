@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from amem_conformance.faults.children import Tell, finished
-from amem_conformance.faults.crashing import Heard, steps_as_json, steps_of_json
+from amem_conformance.faults.crashing import Heard, spread, steps_as_json, steps_of_json
 from amem_conformance.faults.failing import LASTING, ONCE, untrue
 from amem_conformance.faults.ground import DOMAIN, Ground, Place, opened
 from amem_conformance.faults.judging import described
@@ -75,8 +75,8 @@ QUESTIONS: Final = (
 )
 
 
-def answered(ground: Ground, question: Question, kind: str, *, stride: int = 1, heard: Heard) -> Row:
-    """Let every step of a reading fail with ``kind``, once and for good, and return what was answered."""
+def answered(ground: Ground, question: Question, kind: str, *, most: int | None = None, heard: Heard) -> Row:
+    """Let the steps of a reading fail with ``kind``, once and for good, and return what was answered."""
     install()
     row = Row("reading", question.name, kind)
     place = ground.place()
@@ -86,7 +86,7 @@ def answered(ground: Ground, question: Question, kind: str, *, stride: int = 1, 
         raise AssertionError(message)
     right = child.told[-1]["answer"]
     steps = [step for step in steps_of_json(child.told[-1]["steps"]) if befalls(kind, step)]
-    points = [(number, lasting) for number in range(1, len(steps) + 1) for lasting in (False, True)][::stride]
+    points = spread([(number, lasting) for number in range(1, len(steps) + 1) for lasting in (False, True)], most)
     for first in range(0, len(points), MOST_AT_ONCE):
         heard(first, len(points))
         some = points[first : first + MOST_AT_ONCE]

@@ -15,6 +15,7 @@ import builtins
 import gc
 import io
 import os
+import re
 import sqlite3
 import sys
 from collections.abc import Callable, Generator
@@ -78,6 +79,7 @@ _CHANGING_SQL: Final = frozenset(
         *("UPDATE", "DELETE", "REPLACE", "CREATE", "DROP", "ALTER", "VACUUM", "REINDEX", "ANALYZE", "ATTACH", "close"),
     }
 )
+_CHANGING_PRAGMAS: Final = frozenset({"journal_mode", "user_version", "wal_checkpoint", "incremental_vacuum"})
 _CHANGING_CALLS: Final = frozenset(
     {
         *("stage", "publish", "discard", "erase", "save_mark", "append", "apply", "rebuild", "forget", "file", "claim"),
@@ -325,7 +327,8 @@ def _verb(sql: str) -> tuple[str, bool]:
     if verb == "BEGIN" and len(words) > 1:
         verb = f"BEGIN {words[1].upper().rstrip(';')}"
     if verb == "PRAGMA":
-        return f"PRAGMA {words[1].partition('(')[0]}", "=" in sql or "checkpoint" in sql
+        name = re.split(r"\W", words[1], maxsplit=1)[0]
+        return f"PRAGMA {name}", name in _CHANGING_PRAGMAS
     if verb == "WITH":
         return verb, any(f"{word} " in sql.upper() for word in ("INSERT", "UPDATE", "DELETE"))
     return verb, verb in _CHANGING_SQL
@@ -373,8 +376,26 @@ class _Connection(sqlite3.Connection):
     place = ""
 
     def cursor(self, factory: Any = _Cursor) -> Any:
-        """Return a cursor that is watched; ``execute`` of a connection asks here as well."""
+        """Return a cursor that is watched."""
         return super().cursor(factory)
+
+    def execute(self, *args: Any) -> Any:
+        """Run a statement on a cursor that is watched, which the connection's own way to one is not."""
+        return self.cursor().execute(*args)
+
+    def executemany(self, *args: Any) -> Any:
+        """Run a statement many times."""
+        return self.cursor().executemany(*args)
+
+    def executescript(self, script: str) -> Any:
+        """Run statements, as one step."""
+        return run(
+            Step("sql", "script", self.place, changes=True), lambda: super(_Connection, self).executescript(script)
+        )
+
+    def commit(self) -> None:
+        """Commit."""
+        run(Step("sql", "COMMIT", self.place, changes=True), super().commit)
 
     def close(self) -> None:
         """Close."""
