@@ -478,6 +478,42 @@ class Spoilt:
     def ledger_differs(self):
         spoil_ledger(self.root, f"UPDATE task SET priority = 1 WHERE id = '{self.task}'")
 
+    def ledger_behind(self):
+        self.runtime.ledger.claim_next(
+            self.owner.readable, holder="session:x", lease=timedelta(hours=1), now=self.runtime.clock.now()
+        )
+
+    def ledger_unavailable(self):
+        self.runtime.ledger.close()
+        self.runtime._ports.pop("ledger")
+        for name in os.listdir(os.path.join(self.root, "state")):
+            if name.startswith("ledger.sqlite"):
+                os.unlink(os.path.join(self.root, "state", name))
+        write(os.path.join(self.root, "state", "ledger.sqlite"), b"no database" * 1000)
+
+    def ledger_unfollowable(self):
+        event = NewEvent("task.completed", self.task, "owner", self.runtime.clock.now(), {"revision": 99, "fence": 1})
+        with self.runtime.log.writer("notes") as writer:
+            writer.append([event])
+            self.runtime.ledger.relayed("notes", number=0, through=writer.head)
+
+    def file_erased(self):
+        write(file_of(self.root, self.gone), b"---\ntitle: Gone\nsummary: nobody needs to know\n---\n")
+
+    def log_unavailable(self):
+        def failing(*_, **__):
+            message = "the log cannot be read: permission denied"
+            raise UnavailableError(message)
+
+        self.runtime.log.read = failing
+
+    def record_unavailable(self):
+        def failing(*_):
+            message = "the record cannot be listed: permission denied"
+            raise UnavailableError(message)
+
+        self.runtime.store.entries = failing
+
     def link_dangling(self):
         self.rewritten(self.first, (r"status: active", "status: active\nderived_from: [mem-nowhere]"))
 
@@ -525,7 +561,10 @@ RULES = {
     "log-torn": ("warning", True),
     "log-damaged": ("alarm", False),
     "log-cut-short": ("alarm", True),
+    "log-unavailable": ("alarm", False),
+    "record-unavailable": ("alarm", False),
     "file-broken": ("alarm", False),
+    "file-erased": ("alarm", False),
     "file-edited": ("alarm", True),
     "file-unlogged": ("warning", True),
     "file-missing": ("alarm", False),
@@ -542,6 +581,9 @@ RULES = {
     "index-orphaned": ("alarm", True),
     "index-unavailable": ("alarm", True),
     "ledger-differs": ("alarm", True),
+    "ledger-behind": ("warning", True),
+    "ledger-unavailable": ("alarm", True),
+    "ledger-unfollowable": ("alarm", False),
     "link-dangling": ("warning", False),
     "link-one-way": ("warning", True),
     "link-conflict": ("warning", False),
