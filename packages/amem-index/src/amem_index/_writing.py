@@ -37,7 +37,7 @@ _MOVE_WORDS = tuple(
 )
 _ACTIVE = Status.active.value
 _CHUNK = 500
-OWN = 10  # Where ``doc_row`` has the label.
+_OWN = 10  # Where ``doc_row`` has the label.
 
 
 def put(connection: sqlite3.Connection, shard: int, document: Document) -> None:
@@ -157,7 +157,7 @@ def _add(connection: sqlite3.Connection, shard: int, document: Document, *, olde
     """Add a version that is not there, as the only one of its id; ``older`` says that a newer one follows."""
     values = doc_row(document)
     live = int(document.entry.status is Status.active and not older)
-    row = connection.execute(INSERT_DOC, (shard, values[OWN], live, None, *values)).lastrowid
+    row = connection.execute(INSERT_DOC, (shard, values[_OWN], live, None, *values)).lastrowid
     connection.execute(_INSERT_WORDS[live], (row, *words_row(document.entry)))
 
 

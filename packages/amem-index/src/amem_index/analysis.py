@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import filterfalse, pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -90,10 +90,9 @@ def exact_terms(texts: Iterable[str]) -> str:
     found: dict[str, None] = {}
     for text in texts:
         spaced = text if text.isascii() else _run().sub(" ", text)
-        for chunk in dict.fromkeys(spaced.split()):
-            if not chunk.isalnum():
-                exact = _exact_again if len(chunk) <= _LONGEST_EXACT else _exact
-                found.update(dict.fromkeys(exact(chunk)))
+        for chunk in dict.fromkeys(filterfalse(str.isalnum, spaced.split())):
+            exact = _exact_again if len(chunk) <= _LONGEST_EXACT else _exact
+            found.update(dict.fromkeys(exact(chunk)))
     return " ".join(found)
 
 

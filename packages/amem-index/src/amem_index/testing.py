@@ -1,7 +1,8 @@
-"""How the conformance suite reaches the embedded index."""
+"""How the conformance suite reaches the indexes of this distribution."""
 
 from __future__ import annotations
 
 from amem_core.testing import DirectoryHarness
 
 harness = DirectoryHarness()
+tantivy_harness = DirectoryHarness()

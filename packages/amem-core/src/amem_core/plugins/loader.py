@@ -30,6 +30,7 @@ BUILT_IN = {
     "store.files": "amem_store.plugins.files",
     "log.jsonl": "amem_store.plugins.jsonl",
     "index.sqlite": "amem_index.plugins.sqlite",
+    "index.tantivy": "amem_index.plugins.tantivy",
     "ledger.sqlite": "amem_ledger.plugins.sqlite",
     "ledger.postgres": "amem_ledger.plugins.postgres",
     "policy.rego": "amem_policy.plugins.rego",

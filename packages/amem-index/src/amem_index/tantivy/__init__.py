@@ -1,0 +1,1 @@
+"""The index in Tantivy; see ``index``. Nothing is imported here, so that the driver is needed by who opens it alone."""
