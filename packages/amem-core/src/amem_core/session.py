@@ -117,6 +117,9 @@ class Session:
         if version != self._filter_version:
             self._readable = self.runtime.policy.read_filter(self._facts())
             self._filter_version = version
+        if not self._readable.domains:
+            # Closed altogether: a policy that cannot read its grants says so here, instead of all being not found.
+            self.decide("session", {})
         return self._readable
 
     def served(self, labels: Sequence[Label]) -> None:

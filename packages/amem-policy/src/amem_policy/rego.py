@@ -6,7 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from amem_core.errors import AmemError, ConfigError, ConflictError
+from amem_core.errors import AmemError, ConfigError, ConflictError, UnavailableError
 from amem_core.ports.policy import PolicyCapabilities
 from amem_policy.remembered import Remembered
 from amem_policy.stamps import FILE, UNREAD, stamp_of
@@ -96,8 +96,15 @@ class RegoPolicy:
         return readable
 
     def domains(self) -> list[str]:
-        """Return the domains that the grants know, sorted."""
-        return sorted(self._current().domains)
+        """Return the domains that the grants know, sorted.
+
+        Raises:
+            UnavailableError: the grants cannot be read, so that nobody knows which there are.
+        """
+        state = self._current()
+        if isinstance(state.fault, UnavailableError):
+            raise state.fault
+        return sorted(state.domains)
 
     def init_domain(self, domain: str, label: Label | None) -> bool:
         """Grant the owner a new domain; return False when the grants know it already.

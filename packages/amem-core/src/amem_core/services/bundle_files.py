@@ -60,7 +60,12 @@ class BundleReading:
                 )
                 raise InvalidError(message, hint="export it again; nothing was imported") from exc
             raise self._unreadable(relative, exc) from exc
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        try:
+            plain = stat.S_ISREG(os.fstat(fd).st_mode)
+        except OSError as exc:
+            os.close(fd)
+            raise self._unreadable(relative, exc) from exc
+        if not plain:
             os.close(fd)
             message = f"{os.path.join(self.path, relative)} is no plain file"
             raise InvalidError(message, hint="export it again; nothing was imported")
@@ -75,7 +80,10 @@ class BundleReading:
         """
         with self.open(relative) as file:
             # No more is asked for than is there: what is asked for is set aside before it is read.
-            size = os.fstat(file.fileno()).st_size
+            try:
+                size = os.fstat(file.fileno()).st_size
+            except OSError as exc:
+                raise self._unreadable(relative, exc) from exc
             if size > largest:
                 message = f"{relative} is larger than {largest} bytes"
                 raise InvalidError(message, hint="no amem wrote this bundle; nothing was imported")

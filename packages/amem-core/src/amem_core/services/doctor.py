@@ -75,7 +75,11 @@ def _own(runtime: Runtime, port: str) -> list[Check]:
 
 def _private(runtime: Runtime) -> tuple[str, str, str]:
     path = runtime.grants
-    if os.name == "posix" and stat.S_IMODE(os.stat(path).st_mode) & 0o022:
+    try:
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+    except OSError as exc:
+        return "alarm", f"{path} cannot be read: {exc.strerror}", "give this user read permission on it"
+    if os.name == "posix" and mode & 0o022:
         return "alarm", f"others than the owner may change {path}", f"chmod go-w {path}"
     return "ok", path, ""
 

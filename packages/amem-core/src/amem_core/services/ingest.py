@@ -8,6 +8,7 @@ read is never taken for gone.
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from amem_core.domain.labels import Status
 from amem_core.domain.queries import Conditions
 from amem_core.domain.results import Broken, Ingested
 from amem_core.domain.values import value_keys
-from amem_core.errors import FormatError, InvalidError
+from amem_core.errors import FormatError, InvalidError, UnavailableError
 from amem_core.services import committing, tombstones
 from amem_core.services.committing import Change
 from amem_core.services.reach import domains, held
@@ -94,9 +95,10 @@ def _walk(paths: Sequence[str], own: str) -> _Tree:
         raise InvalidError(message, hint="name Markdown files, or directories that hold some")
     for given in paths:
         path = os.path.realpath(given)
-        if os.path.isfile(path):
+        mode = _mode(path, given)
+        if stat.S_ISREG(mode):
             tree.files.append(path)
-        elif os.path.isdir(path):
+        elif stat.S_ISDIR(mode):
             tree.roots.append(path)
             _walk_directory(path, tree, own)
         else:
@@ -104,6 +106,21 @@ def _walk(paths: Sequence[str], own: str) -> _Tree:
             raise InvalidError(message, hint="check the path; nothing was written")
     tree.files = sorted(set(tree.files))
     return tree
+
+
+def _mode(path: str, given: str) -> int:
+    """Return the mode of a path, 0 where there is nothing.
+
+    Raises:
+        UnavailableError: it cannot be looked at, so that nobody knows what is there.
+    """
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    except OSError as exc:
+        message = f"{given} cannot be looked at: {exc.strerror}"
+        raise UnavailableError(message, hint="give this user access to it; nothing was written") from exc
 
 
 def _walk_directory(top: str, tree: _Tree, own: str) -> None:
@@ -118,8 +135,17 @@ def _walk_directory(top: str, tree: _Tree, own: str) -> None:
         names[:] = sorted(name for name in names if not name.startswith(".") and os.path.join(directory, name) != own)
         for name in files:
             path = os.path.join(directory, name)
-            if name.lower().endswith(ENDINGS) and not name.startswith(".") and os.path.isfile(path):
-                tree.files.append(path)
+            if not name.lower().endswith(ENDINGS) or name.startswith("."):
+                continue
+            try:
+                if stat.S_ISREG(os.stat(path).st_mode):
+                    tree.files.append(path)
+            except FileNotFoundError:
+                continue
+            except OSError as exc:
+                # What cannot be looked at is there: what was made of it stays.
+                tree.unread.append(path)
+                tree.broken.append(Broken(path=path, line=None, reason=f"it cannot be looked at: {exc.strerror}"))
 
 
 def _file(session: Session, domain: str, path: str, tree: _Tree, tally: _Tally, *, dry_run: bool) -> None:

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from amem_core.session import Session
 
 # What the log says of bytes; the rest of what can be found in a record is fsck's.
-_OF_DIGESTS = frozenset({"file-edited", "version-differs"})
+_OF_DIGESTS = frozenset({"file-edited", "version-differs", "file-unreadable", "version-unreadable"})
 _HELD = frozenset({Verdict.level, Verdict.edited, Verdict.displaced})
+# What is there and cannot be read is told of: a check that leaves it out has not checked.
+_COMPARED = _HELD | {Verdict.unreadable}
 
 
 def verify_log(
@@ -81,10 +83,10 @@ def _verified(runtime: Runtime, domain: str, progress: Callable[[str, int], None
         survey = Survey(runtime, told, live=True, parsing=False)
         compared = 0
         for subject in survey.subjects():
-            if isinstance(subject, Unreadable) or subject.verdict not in _HELD:
+            if isinstance(subject, Unreadable) or subject.verdict not in _COMPARED:
                 continue
             kept, found = version_findings(survey, subject)
-            compared += kept + 1
+            compared += kept + (subject.verdict in _HELD)
             current = file_finding(survey, subject)
             findings += [each for each in (current, *found) if each is not None and each.rule in _OF_DIGESTS]
             if progress is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amem_core.domain.results import Pack
-from amem_core.errors import AmemError, InvalidError, UnavailableError
+from amem_core.errors import AmemError, DeniedError, InvalidError, UnavailableError
 from amem_core.services.fencing import fence_entry
 from amem_core.services.notices import notices_of
 from amem_core.services.passages import best_passages
@@ -56,7 +56,7 @@ def recall(
     blocks: list[str] = []
     taken: list[Hit] = []
     left_out: list[Hit] = []
-    unavailable: list[UnavailableError] = []
+    unavailable: list[AmemError] = []
     notices = list(result.notices)
     for hit in result.hits:
         entry = _entry(session, hit, as_of, notices, unavailable)
@@ -93,12 +93,13 @@ def recall(
 
 
 def _entry(
-    session: Session, hit: Hit, as_of: datetime | None, notices: list[str], unavailable: list[UnavailableError]
+    session: Session, hit: Hit, as_of: datetime | None, notices: list[str], unavailable: list[AmemError]
 ) -> Entry | None:
     try:
         return get(session, hit.id, version=hit.version if as_of is None else None, as_of=as_of).entry
     except AmemError as exc:
-        if isinstance(exc, UnavailableError):
+        # A policy that cannot read its grants denies.
+        if isinstance(exc, UnavailableError | DeniedError):
             unavailable.append(exc)
         notices.append(f"{hit.id} was found and could not be served: {exc}")
         return None

@@ -193,6 +193,9 @@ class _Sweep:
                     plain = stat.S_ISREG(os.lstat(path).st_mode)
                 except FileNotFoundError:
                     continue
+                except OSError as exc:
+                    self._leave(path, f"it cannot be looked at: {exc.strerror}; nothing is known of what it holds")
+                    continue
                 if plain:
                     yield path
 
