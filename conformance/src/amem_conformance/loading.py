@@ -34,6 +34,10 @@ _FIRST_PARTY: Final = {
 _SERVED: Final = {
     "ledger.postgres": "amem_ledger.testing:postgres_harness",
 }
+# Those that need a driver which not everybody installs.
+_DRIVEN: Final = {
+    "index.tantivy": "amem_index.testing:tantivy_harness",
+}
 REFERENCE: Final = tuple(f"{port}.memory" for port in PORTS)
 EMBEDDED: Final = (*REFERENCE, *_FIRST_PARTY)
 
@@ -96,14 +100,16 @@ def find_harness(key: str, given: str | None = None) -> Harness:
         return _made(_named(given))
     if key in REFERENCE:
         return MemoryHarness()
-    first_party = _FIRST_PARTY.get(key) or _SERVED.get(key)
+    first_party = _FIRST_PARTY.get(key) or _SERVED.get(key) or _DRIVEN.get(key)
     if first_party is not None:
         return _made(_named(first_party))
     found = list(importlib.metadata.entry_points(group=GROUP, name=key))
     if not found:
         message = f"no installed distribution registers a harness for {key!r}"
         known = ", ".join(
-            sorted({*EMBEDDED, *_SERVED, *(point.name for point in importlib.metadata.entry_points(group=GROUP))})
+            sorted(
+                {*EMBEDDED, *_SERVED, *_DRIVEN, *(point.name for point in importlib.metadata.entry_points(group=GROUP))}
+            )
         )
         raise PluginNotFoundError(message, hint=f"add an entry point of group {GROUP!r}; known are: {known}")
     if len({point.value for point in found}) > 1:

@@ -283,18 +283,21 @@ def test_what_is_forgotten_leaves_tantivys_files_and_takes_no_neighbour_along(
         assert ask(index, text) == ask(index, text, as_of=day(2), only={"statuses": ()}) == []
 
 
+@pytest.mark.parametrize("keep", [None, doc("a", version=2, status=Status.erased)], ids=["nothing", "a stub"])
 def test_forget_says_that_a_reader_still_holds_the_bytes_and_succeeds_once_it_has_looked_again(
-    tmp_path: Path, opened: Callable[[], TantivyIndex]
+    tmp_path: Path, opened: Callable[[], TantivyIndex], keep: Document | None
 ) -> None:
     index, reader = opened(), opened()
-    put(index, *[doc(f"n{number}", "walrus zqsecret") for number in range(20)])
+    put(index, *[doc(f"n{number}", "walrus") for number in range(20)], doc("a", "walrus zqsecret"))
+    assert len(ask(reader, "walrus", limit=100)) == 21
+    assert index.forget(DOMAIN, "mem-a", keep) is False
+    # Out of reach, but a process has them open.
+    assert bytes_of(tmp_path, b"zqsecret") == []
+    assert index.forget(DOMAIN, "mem-a", keep) is False
     assert len(ask(reader, "walrus", limit=100)) == 20
-    assert index.forget(DOMAIN, "mem-n3", None) is False
-    assert bytes_of(tmp_path, b"zqsecret") != []  # The others' own.
-    assert index.forget(DOMAIN, "mem-n3", None) is False
-    assert len(ask(reader, "walrus", limit=100)) == 19
-    assert index.forget(DOMAIN, "mem-n3", None) is True
+    assert index.forget(DOMAIN, "mem-a", keep) is True
     assert len(state(tmp_path)[DOMAIN]) == 1
+    assert (index.find("mem-a") is not None) == (keep is not None)
 
 
 def test_what_is_forgotten_while_it_is_being_taken_in_leaves_the_files_all_the_same(

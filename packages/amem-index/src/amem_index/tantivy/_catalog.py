@@ -11,7 +11,7 @@ from amem_core.domain.labels import Status
 from amem_core.errors import UnknownFormatError
 from amem_index._database import Database
 from amem_index._rows import doc_row
-from amem_index._writing import INSERT_DOC, VERSIONS, standings
+from amem_index._writing import INSERT_DOC, VERSIONS, shards, standings
 from amem_index.analysis import clean
 from amem_index.tantivy import _schema
 from amem_index.tantivy._engine import COLUMNS, TAKEN
@@ -164,12 +164,16 @@ def stage(
     return count, documents
 
 
-def forget(connection: sqlite3.Connection, id: str) -> list[str]:
-    """Remove every version of an id, and keep a rebuild that is under way from bringing one back.
+def forget(connection: sqlite3.Connection, id: str, keep: Document | None) -> list[str]:
+    """Remove every version of an id but ``keep``, and hold a rebuild that is under way from bringing one back.
 
-    The directories that may hold its bytes are dirty from then on. Returns the domains that had it.
+    The directories that may hold its bytes are dirty from then on. Returns the domains that had it; none
+    when all that there is of it is ``keep``, so that asking again needs no new directories.
     """
     id = clean(id)
+    connection.execute("INSERT OR IGNORE INTO forgotten(shard, id) SELECT number, ? FROM shard WHERE state = 0", (id,))
+    if keep is not None and _all_there_is(connection, id, keep):
+        return []
     found = connection.execute(
         "SELECT d.shard, d.row, d.competes, t.tokens FROM doc d LEFT JOIN text t ON t.row = d.row"
         " WHERE d.shard IN (SELECT number FROM shard) AND d.id = ?",
@@ -178,8 +182,8 @@ def forget(connection: sqlite3.Connection, id: str) -> list[str]:
     mentioned = connection.execute("SELECT DISTINCT shard FROM journal WHERE id = ?", (id,)).fetchall()
     # Not its text, and not which rows it had: the shard's views begin anew.
     connection.execute("DELETE FROM journal WHERE id = ?", (id,))
-    shards = {row[0] for row in (*found, *mentioned)}
-    for shard in shards:
+    touched = {row[0] for row in (*found, *mentioned)}
+    for shard in touched:
         changes = Changes(connection, shard)
         for _, row, pool, tokens in (each for each in found if each[0] == shard):
             connection.execute("DELETE FROM doc WHERE row = ?", (row,))
@@ -187,9 +191,13 @@ def forget(connection: sqlite3.Connection, id: str) -> list[str]:
             changes.count(pool, -1, -(tokens or 0))
         changes.save()
         connection.execute("UPDATE part SET epoch = epoch + 1, dirty = generation != '' WHERE shard = ?", (shard,))
-    connection.execute("INSERT OR IGNORE INTO forgotten(shard, id) SELECT number, ? FROM shard WHERE state = 0", (id,))
+    if keep is not None:
+        for shard in _shards(connection, keep):
+            changes = Changes(connection, shard)
+            put(connection, changes, keep)
+            changes.save()
     names = connection.execute("SELECT number, domain FROM shard WHERE state = 1").fetchall()
-    return [str(domain) for number, domain in names if number in shards]
+    return [str(domain) for number, domain in names if number in touched]
 
 
 def sweep(connection: sqlite3.Connection) -> bool:
@@ -288,6 +296,22 @@ def dirty(connection: sqlite3.Connection, *, built: bool) -> list[tuple[int, str
     """Return the shards, with their domains, whose directories hold what was forgotten."""
     statement = "SELECT s.number, s.domain FROM part p JOIN shard s ON s.number = p.shard WHERE p.dirty AND s.state = ?"
     return connection.execute(statement, (int(built),)).fetchall()
+
+
+def _all_there_is(connection: sqlite3.Connection, id: str, keep: Document) -> bool:
+    """Return whether every shard of the document's domain has it, and none has another version of its id."""
+    values = doc_row(keep)
+    there = connection.execute(
+        "SELECT shard, version, card FROM doc WHERE shard IN (SELECT number FROM shard) AND id = ?", (id,)
+    ).fetchall()
+    wanted = {(shard, values[AT["version"]], values[AT["card"]]) for shard in _shards(connection, keep)}
+    return set(there) == wanted
+
+
+def _shards(connection: sqlite3.Connection, document: Document) -> tuple[int, ...]:
+    """Return the shards that a document belongs to, the current one first."""
+    current, building = shards(connection, document.entry.domain)
+    return (current, *building)
 
 
 def _stage(

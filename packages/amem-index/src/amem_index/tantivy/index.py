@@ -114,13 +114,7 @@ class TantivyIndex(SqliteIndex):
         if keep is not None:
             check_domain(domain, [keep])
         with self._catalog.writing() as connection:
-            touched = _catalog.forget(connection, id)
-            if keep is not None:
-                current, building = _writing.shards(connection, domain)
-                for shard in (current, *building):
-                    changes = Changes(connection, shard)
-                    _catalog.put(connection, changes, keep)
-                    changes.save()
+            touched = _catalog.forget(connection, id, keep)
         gone = self._rewrite({clean(domain), *touched})
         return self._purge() and gone
 
