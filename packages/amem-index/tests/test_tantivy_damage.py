@@ -14,6 +14,7 @@ from amem_core.domain.labels import Label
 from amem_core.domain.queries import ReadFilter
 from amem_core.errors import UnavailableError, UnknownFormatError
 from amem_index.config import TantivySettings
+from amem_index.tantivy import _engine
 from amem_index.tantivy.index import TantivyIndex, open_index
 
 SETTINGS = TantivySettings(pending=20, busy_seconds=5.0)
@@ -220,7 +221,7 @@ def test_a_directory_of_another_version_of_tantivy_is_named(
         def is_compatible(path: str) -> bool:
             return False
 
-    monkeypatch.setattr("amem_index.tantivy._engine.Index", Other)
+    monkeypatch.setattr(_engine, "Index", Other)
     with pytest.raises(UnavailableError, match="another version of Tantivy") as caught:
         ask(opened(), "walrus")
     assert "amem reindex" in caught.value.hint
@@ -234,7 +235,7 @@ def test_a_directory_that_cannot_be_written_is_named(
 
     index = opened()
     assert len(ask(index, "walrus", limit=100)) == 45
-    monkeypatch.setattr("amem_index.tantivy._engine.os.makedirs", refused)
+    monkeypatch.setattr(_engine.os, "makedirs", refused)
     with pytest.raises(UnavailableError, match="cannot be written: Permission denied") as caught:
         index.rebuild(DOMAIN, DOCUMENTS, through=6)
     assert caught.value.hint
@@ -259,7 +260,7 @@ def test_a_disk_that_is_full_leaves_what_was_there(
 
     index = opened()
     with monkeypatch.context() as patch:
-        patch.setattr("amem_index.tantivy._engine._document", full)
+        patch.setattr(_engine, "_document", full)
         put(index, *DOCUMENTS[:25], through=6)
         assert len(ask(index, "walrus", limit=100)) == 45
         put(index, *[doc(f"m{number}", "walrus") for number in range(100)], through=7)
